@@ -167,9 +167,9 @@ _SENTENCES: dict[Refusal, str] = {
     ),
     Refusal.UNREADABLE: "Not all of this request can be shown now, so nobody can approve it. You can still reject it.",
     Refusal.TERMS_ALTERED: (
-        "The reviewers, the exclusions, the number of approvals or the deadline of this request were changed in the "
-        "database, and the audit log does not say by whom. Nothing was recorded for this request but your attempt. "
-        "Please tell an administrator of Signoff, who can run `signoff audit verify`."
+        "The reviewers, exclusions, number of approvals or deadline of this request were changed in the database, and "
+        "the audit log does not have that change. So nothing was counted or changed. Please inform an administrator "
+        "of Signoff: `signoff audit verify` names what differs."
     ),
     Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",
     Refusal.NOT_YOUR_RUN: (

@@ -9,9 +9,11 @@ import httpx
 import pytest
 
 from agent.domain.checkpoints import load
+from agent.domain.errors import Refusal, sentence
 from agent.usecases import pause
 from agent.usecases import policy as policies
-from tests.integration.asking import column
+from slackbot.cards import ACTION_APPROVE
+from tests.integration.asking import column, write
 from tests.integration.web.conftest import GRACE, LINUS, POLICY, Program, Street, shown, until
 
 
@@ -75,6 +77,28 @@ async def test_one_of_many_claims_counts(site: Street) -> None:
     assert sorted(each.status_code for each in answers) == [200] + [409] * 9
     assert {kind(each)[1] for each in answers if each.status_code == 409} == {"claimed"}
     assert await column(site.db, "SELECT count(*) FROM execution") == [1]
+
+
+async def test_altered_terms_are_refused_at_both_doors(site: Street) -> None:
+    """Neither a click in Slack nor a claim counts on a request whose deadline was moved in the database."""
+    program = await site.program()
+    opened = (await program.ask("r-0")).json()
+    await approved(site, program)
+    later = "UPDATE approval_request SET expires_at = expires_at + interval '1 day'"
+    await write(site.db, later)
+    card = await site.house.card()
+    assert (await site.house.slack.person("U0GRACE").click(card, ACTION_APPROVE)).acked
+    said = sentence(Refusal.TERMS_ALTERED)
+    slack = site.house.slack
+    assert await slack.wait_for(
+        lambda: any(said in str(each.get("text")) for each in slack.ephemeral("U0GRACE"))
+    )
+    refused = await (await site.reviewer()).decide(opened["id"])
+    assert kind(refused) == (403, "terms-altered")
+    assert kind(await claim(program)) == (409, "altered")
+    assert await column(site.db, "SELECT count(*) FROM execution") == [0]
+    await write(site.db, later.replace("+", "-"))
+    assert (await claim(program)).status_code == 200
 
 
 async def test_what_is_not_approved_cannot_be_claimed(site: Street) -> None:
