@@ -52,13 +52,16 @@ class Reviewable(Reviewed, Protocol):
     @property
     def revision(self) -> int: ...
     @property
-    def allow_edit(self) -> bool: ...
-    @property
     def expires_at(self) -> datetime: ...
     @property
     def decided_at(self) -> datetime | None: ...
     @property
     def decided_by(self) -> Person | None: ...
+
+
+class Editable(Reviewable, Protocol):
+    @property
+    def allow_edit(self) -> bool: ...
 
 
 class Doubtful(Reviewed, Protocol):
@@ -134,7 +137,7 @@ def state_refusal(request: Reviewable, revision: int) -> Refused | None:
             return None if revision == request.revision else Refused(Refusal.STALE_REVISION)
 
 
-def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
+def edit_refusal(request: Editable, editor: Standing, revision: int, now: datetime) -> Refused | None:
     if (refused := _review_refusal(request, editor, revision, now)) is not None:
         return refused
     return None if request.allow_edit else Refused(Refusal.EDIT_NOT_ALLOWED)

@@ -14,6 +14,7 @@ from agent.domain.facts import FactsSource
 from agent.domain.limits import Caller, LimitView
 from agent.domain.people import Exclusion
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict, approval_state
+from agent.domain.rules import Rule
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
 
@@ -142,12 +143,11 @@ class RequestView:
     source: str
     requester: Person | None
     requester_asserted: str
+    rule: Rule  # that asked
     checkpoint_id: str
     risk: Risk
     approvers: tuple[str, ...]
-    notify: tuple[str, ...]
     approvals_required: int
-    prevent_self_review: bool
     team_id: str
     channel_id: str
     created_at: datetime
@@ -164,18 +164,8 @@ class RequestView:
     run_thread_ts: str | None = None
     link: str | None = None  # rendered link_template
     excluded: tuple[Exclusion, ...] = ()
-    allow_edit: bool = False
-    editor_may_approve: bool = False  # else no editor's approval counts
-    adviser_may_approve: bool = False  # else own words exclude from approving what is proposed next
     editor: Person | None = None
     changes: tuple[Change, ...] = ()
-    reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
-    reject_reasons: tuple[str, ...] = ()
-    redact: tuple[str, ...] = ()  # names or dotted paths, hidden from everyone
-    money: tuple[str, ...] = ()  # dotted paths of what is shown as money
-    email_facts: tuple[str, ...] = ()  # names or dotted paths
-    allow_grants: bool = False  # similar calls in advance
-    grant_free: tuple[tuple[str, str], ...] = ()  # may vary in a grant, with patterns
     grant: GrantView | None = None
     escalated: bool = False
     paused_by: str | None = None  # nothing of a paused agent or its descendants begins
@@ -202,7 +192,12 @@ class RequestView:
 
     def money_in(self, root: str) -> Money:
         """Of `args` or `facts`."""
-        return Money.declared(self.money).below(root)
+        return Money.declared(self.rule.money).below(root)
+
+    @property
+    def allow_grants(self) -> bool:
+        """Similar calls in advance; never critical ones."""
+        return self.rule.allow_grants and self.rule.risk < Risk.CRITICAL
 
     @property
     def needs_people(self) -> bool:
@@ -261,7 +256,7 @@ class RequestView:
     def own_words_exclude(self, person: Person | None) -> bool:
         """Whether this person, by adding their own words, loses the right to approve what is proposed next."""
         excluded = any(each.person == person for each in self.excluded)
-        return self.grant is None and not self.adviser_may_approve and not excluded
+        return self.grant is None and not self.rule.adviser_may_approve and not excluded
 
     @property
     def chain(self) -> str:

@@ -67,12 +67,12 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
         return []
     value = button_value(view)
     # A form that asks for a note is already a second step.
-    asks = "approve" in view.reason_required
+    asks = "approve" in view.rule.reason_required
     confirm = None if asks else _confirmation(view, names)
     approve = blocks.button("Approve", ACTION_APPROVE, value, "primary", confirm)
     reject = blocks.button("Reject", ACTION_REJECT, value, "danger")
     comment = [] if asks else [blocks.button("Approve with note", ACTION_APPROVE_COMMENT, value)]
-    edit = [blocks.button("Edit", ACTION_EDIT, value)] if view.allow_edit else []
+    edit = [blocks.button("Edit", ACTION_EDIT, value)] if view.rule.allow_edit else []
     similar = (
         [blocks.button("Approve and allow similar…", ACTION_ALLOW_SIMILAR, value)] if _may_allow(view) else []
     )

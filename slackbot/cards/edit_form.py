@@ -26,7 +26,7 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
     """Inputs for the (masked) arguments, by the tool's JSON schema; redacted ones as text."""
     rows = form.inputs(edit_fields(view, schema), view.money_in("args"))
     editable = any(row["type"] == "input" for row in rows)
-    message = _INTRO if view.editor_may_approve else f"{_INTRO} {_SOMEONE_ELSE}"
+    message = _INTRO if view.rule.editor_may_approve else f"{_INTRO} {_SOMEONE_ELSE}"
     head = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
         blocks.section(blocks.text(message if editable else _NOTHING)),
@@ -47,7 +47,7 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
 def edit_fields(view: RequestView, schema: Mapping[str, Any]) -> list[form.Field]:
     """The inputs outside Slack; `view` shows arguments as people may see them."""
     masked = view.action.hidden if isinstance(view.action, MaskedAction) else ()
-    return _fields(view.action.arguments, schema, (*view.redact, *masked))
+    return _fields(view.action.arguments, schema, (*view.rule.redact, *masked))
 
 
 def argument_fields(original: Action, schema: Mapping[str, Any]) -> list[form.Field]:

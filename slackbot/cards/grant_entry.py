@@ -49,7 +49,7 @@ class GrantTerms:
 
 def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list[OpenField]:
     """Fields that may be freed, as many as the form can hold."""
-    free = dict(view.grant_free)
+    free = dict(view.rule.grant_free)
     found: list[OpenField] = []
     for root, values in (("args", view.action.arguments), ("facts", view.facts or {})):
         for name, value in values.items():

@@ -50,7 +50,7 @@ def grant_modal(
         ),
         *_sum(found),
     ]
-    if "approve" in view.reason_required:
+    if "approve" in view.rule.reason_required:
         element = {
             "type": "plain_text_input",
             "action_id": REASON_INPUT,

@@ -28,7 +28,7 @@ class Preview:
 
 def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry: str) -> Json:
     """Submitting the modal gives the grant."""
-    money = Money.declared(view.money)
+    money = Money.declared(view.rule.money)
     freed = [
         words
         for root, constraints in (("args", terms.arguments), ("facts", terms.facts or {}))

@@ -31,8 +31,8 @@ def in_order(view: RequestView) -> list[LimitView]:
 def line(view: RequestView, limit: LimitView) -> str:
     """`refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without approval.`"""
     root, *steps = limit.of.split(".")
-    hidden = is_redacted(tuple(steps), view.redact, root)
-    money = Money.declared(view.money).below(root, *steps)
+    hidden = is_redacted(tuple(steps), view.rule.redact, root)
+    money = Money.declared(view.rule.money).below(root, *steps)
     numbers = standing(
         limit.of, limit.within, limit.used, limit.waiting, limit.max, hidden=hidden, money=money
     )

@@ -99,7 +99,8 @@ def history_list(
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
     """A request is decided on its card, so this has no buttons."""
-    bare = request_card(replace(view, place_nonce="", notify=()), names=names, whole=True)
+    silent = view.rule.model_copy(update={"notify": ()})
+    bare = request_card(replace(view, place_nonce="", rule=silent), names=names, whole=True)
     where = blocks.section(blocks.text("Its card is in "), blocks.channel(view.channel_id))
     made = [*bare.blocks, blocks.rich_text(where)]
     return Card(bare.text, blocks.with_ids(made, f"details:{view.id}"))

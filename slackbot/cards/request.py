@@ -106,7 +106,7 @@ def fallback(view: RequestView) -> str:
     shown = inert.mrkdwn(f"{title(view)} ({money})" if money else title(view), 1000)
     if not waiting:
         return f"{status_words.of_request(view.standing)}: {shown}"
-    asked = " ".join(filter(None, map(blocks.mention_mrkdwn, view.notify[:10])))
+    asked = " ".join(filter(None, map(blocks.mention_mrkdwn, view.rule.notify[:10])))
     until = f"Waiting for review until {blocks.moment_mrkdwn(view.expires_at)}"
     return f"{shown} · {until}{f' · {asked}' if asked else ''}"
 
@@ -209,7 +209,7 @@ def _quorum(view: RequestView, names: Names) -> str:
     ]
     more = [f"{len(people) - MAX_REVIEWERS:,} more"] if len(people) > MAX_REVIEWERS else []
     of = ", ".join([*people[:MAX_REVIEWERS], *more]) or "nobody: its list of reviewers is empty"
-    own = "" if view.prevent_self_review else ". The requester may approve it"
+    own = "" if view.rule.prevent_self_review else ". The requester may approve it"
     return f"{view.approvals_required} of {of}{own}"
 
 

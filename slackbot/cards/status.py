@@ -135,7 +135,7 @@ def _waiting(view: RequestView) -> Iterator[Json]:
     if counted := status_words.progress(status_words.approvals(view), view.approvals_required):
         needed = max(0, view.approvals_required - status_words.approvals(view))
         pieces.append(blocks.text(f" · {counted}, {needed} more needed"))
-    asked = [blocks.mention(each) for each in view.notify if blocks.mention_mrkdwn(each)][:10]
+    asked = [blocks.mention(each) for each in view.rule.notify if blocks.mention_mrkdwn(each)][:10]
     for each in asked:
         pieces += [blocks.text(" · "), each]
     yield blocks.section(*pieces)

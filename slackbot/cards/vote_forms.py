@@ -35,11 +35,11 @@ OWN_WORDS = "signoff:own_words"
 
 def reject_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
     """`carry` names the button's place."""
-    required = "reject" in view.reason_required
+    required = "reject" in view.rule.reason_required
     effect = "Rejecting ends this request. The agent and the requester will see the reason."
     if view.own_words_exclude(reader):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
-    offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
+    offered = [reason for reason in view.rule.reject_reasons if reason.strip()][:MAX_CHOICES]
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
     chooser = _chooser(choices, required=required)
     label = "In your own words" if choices else "Reason"
@@ -50,7 +50,7 @@ def reject_modal(view: RequestView, carry: str, reader: Person | None = None) ->
 
 
 def approve_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
-    required = "approve" in view.reason_required
+    required = "approve" in view.rule.reason_required
     then = "such calls run without asking anybody" if view.grant else "it runs"
     effect = f"Once enough people have approved, {then}. The agent and the requester will see the note."
     if view.own_words_exclude(reader):

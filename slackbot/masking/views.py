@@ -195,9 +195,9 @@ def hidden_in(view: RequestView) -> Hidden:
         ("facts", view.previous_facts),
         ("args", view.context),
     ):
-        found += redact_by_name(value, view.redact, root).hidden
-    if view.redact and isinstance(task := view.context.get("task"), str):
-        found += named_in(task, view.redact)
+        found += redact_by_name(value, view.rule.redact, root).hidden
+    if view.rule.redact and isinstance(task := view.context.get("task"), str):
+        found += named_in(task, view.rule.redact)
     for change in view.changes:
         for value in (change.before, change.after):
             found += _changed(change.path, value, view, _nothing).hidden
@@ -245,15 +245,17 @@ def _nothing(_: str) -> tuple[()]:
 
 
 def _view(view: RequestView, find: Find) -> RequestView:
-    arguments = redact_value(view.action.arguments, find=find, redact=view.redact)
-    facts = redact_value(view.facts, find=find, redact=view.redact, root="facts")
+    arguments = redact_value(view.action.arguments, find=find, redact=view.rule.redact)
+    facts = redact_value(view.facts, find=find, redact=view.rule.redact, root="facts")
     action = masked_action(view.action, arguments, others_unseen=is_unseen(facts))
     execution, decision, earlier = view.execution, view.decision, view.rejected_before
     return replace(
         view,
         action=action,
         facts=facts.value,
-        previous_facts=redact_value(view.previous_facts, find=find, redact=view.redact, root="facts").value,
+        previous_facts=redact_value(
+            view.previous_facts, find=find, redact=view.rule.redact, root="facts"
+        ).value,
         description=shown(view.description, find),
         rationale=_optional_text(view.rationale, find),
         label=_optional_text(view.label, find),
@@ -263,7 +265,7 @@ def _view(view: RequestView, find: Find) -> RequestView:
         rejected_before=replace(earlier, reason=_optional_text(earlier.reason, find)) if earlier else None,
         link=None if view.link and find(view.link) else view.link,
         changes=tuple(_change(change, view, find) for change in view.changes),
-        context=redact_value(view.context, find=find, redact=view.redact).value,
+        context=redact_value(view.context, find=find, redact=view.rule.redact).value,
     )
 
 
@@ -311,7 +313,7 @@ def _change(change: Change, view: RequestView, find: Find) -> Change:
 
 def _changed(path: str, value: Any, view: RequestView, find: Find) -> RedactedValue:
     """At its own path: the keys around a value may make it a secret."""
-    return redact_value(value, find=find, redact=view.redact, steps=tuple(steps_of(path)))
+    return redact_value(value, find=find, redact=view.rule.redact, steps=tuple(steps_of(path)))
 
 
 def _run(run: RunView, find: Find) -> RunView:

@@ -73,7 +73,7 @@ def _html(description: str, lines: Pairs, links: Pairs) -> str:
 def _named_facts(view: RequestView) -> list[tuple[str, str]]:
     """Missing facts are marked, too."""
     found, money = [], view.money_in("facts")
-    for path in view.email_facts:
+    for path in view.rule.email_facts:
         *above, last = path.split(".")
         around: Any = view.facts
         for step in above:

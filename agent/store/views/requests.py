@@ -28,7 +28,7 @@ from agent.store import exclusions
 from agent.store.rows import person, row_as
 from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
-from signoff.values import Action, Person, Risk
+from signoff.values import Action, Person
 
 FEW = 32
 """Read with a kept plan."""
@@ -101,13 +101,12 @@ def _view(row: Row[Any]) -> RequestView:
     return row_as(
         RequestView,
         row,
+        rule=rule,
         action=action,
         facts=facts,
         previous_facts=_facts(row.previous_facts),
         paused_agent=None if row.paused_scope == EVERYTHING else row.paused_scope,
-        notify=rule.notify,
         excluded=exclusions.from_json(row.excluded),
-        prevent_self_review=rule.prevent_self_review,
         votes=_votes(row.votes),
         decision=_decision(row),
         execution=_execution(row),
@@ -116,17 +115,7 @@ def _view(row: Row[Any]) -> RequestView:
         place_nonce=row.nonce or "",
         message_ts=row.ts,
         link=None if erased else rule.link(action, facts),
-        allow_edit=rule.allow_edit,
-        editor_may_approve=rule.editor_may_approve,
-        adviser_may_approve=rule.adviser_may_approve,
         changes=stored_changes(row.changes),
-        reason_required=frozenset(rule.reason_required),
-        reject_reasons=rule.reject_reasons,
-        redact=rule.redact,
-        money=rule.money,
-        email_facts=rule.email_facts,
-        allow_grants=rule.allow_grants and rule.risk < Risk.CRITICAL,
-        grant_free=rule.grant_free,
         grant=_grant(row, action),
         escalated=row.escalated_at is not None,
         rejected_before=_earlier_rejection(row.rejection),

@@ -15,7 +15,7 @@ PATH = "slack_edit"
 
 async def form_for(ctx: ListenerContext, view: RequestView, click: ButtonClick) -> Shown:
     """Raises Refused if there is nothing (left) to edit, and NotFound."""
-    if not view.allow_edit:
+    if not view.rule.allow_edit:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if (refused := eligibility.state_refusal(view, click.value.revision)) is not None:
         raise refused

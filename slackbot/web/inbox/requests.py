@@ -80,7 +80,7 @@ async def reject(request: Request, request_id: str, who: Signed, form: Form) -> 
     """A reason is the checkpoint's, free text, or both."""
     ctx, choice, own = web_context(request), _text(form, "choice"), _text(form, "own")
     view = await true_view(ctx, who, request_id)
-    chosen = choice if choice in view.reject_reasons else ""
+    chosen = choice if choice in view.rule.reject_reasons else ""
     reason = ": ".join(part for part in (chosen, own) if part)[:MAX_REASON]
     typed = EnteredForm("reject", values={"choice": choice, "own": own})
     return await _vote(ctx, who, view, form, Verdict.REJECT, reason, typed)

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any
@@ -19,6 +19,7 @@ from slack_sdk.models.views import View
 
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import DecisionView, ExecutionView, RequestView, VoteView
+from agent.domain.rules import Rule
 from signoff import visible_text
 from signoff.values import Action, Person, Risk
 from slackbot.cards import Card
@@ -34,10 +35,19 @@ ADA, GRACE = Person("T0TEAM", "U0ADA"), Person("T0TEAM", "U0GRACE")
 NONCE = "n0nce_n0nce-n0nce_n0nce"
 KNOWN_IDS = frozenset({"U0ADA", "U0GRACE", "S0FINANCE", "C0REVIEW"})
 OUR_LINK = "https://team.slack.com/archives/C0REVIEW/p1"
+RULE = Rule(
+    checkpoint_id="refund-over-limit",
+    action_pattern="process_refund",
+    risk=Risk.HIGH,
+    approvers=("S0FINANCE",),
+    notify=("S0FINANCE",),
+    on_reject="stop",
+    money=("facts.price", "args.amount"),
+)
 
 
 def make_view(**changes: Any) -> RequestView:
-    """A waiting high-risk refund; `arguments` makes another action with its digest."""
+    """A waiting high-risk refund; `arguments` makes another action with its digest, a term of a rule another rule."""
     arguments = changes.pop("arguments", {"order_id": 7, "amount": 1499})
     action = changes.pop("action", Action("process_refund", "3", arguments))
     view = RequestView(
@@ -49,7 +59,6 @@ def make_view(**changes: Any) -> RequestView:
         facts={"price": 1499.0, "currency": "EUR", "paid_at": "2026-12-24T10:00:00Z"},
         previous_facts=None,
         description="Refund 1,499.00 for order 7",
-        money=("facts.price", "args.amount"),
         rationale="The customer got the wrong size.",
         agent="refunds",
         agent_version="2",
@@ -57,19 +66,21 @@ def make_view(**changes: Any) -> RequestView:
         source="run",
         requester=ADA,
         requester_asserted="slack",
+        rule=RULE,
         checkpoint_id="refund-over-limit",
         risk=Risk.HIGH,
         approvers=("S0FINANCE",),
-        notify=("S0FINANCE",),
         approvals_required=1,
-        prevent_self_review=True,
         team_id="T0TEAM",
         channel_id="C0REVIEW",
         created_at=CREATED,
         expires_at=CREATED + timedelta(hours=24),
         place_nonce=NONCE,
     )
-    return replace(view, **changes)
+    terms = {name: given for name, given in changes.items() if name in Rule.model_fields}
+    of_view = {field.name for field in fields(RequestView)}
+    changes = {name: given for name, given in changes.items() if name in of_view or name not in terms}
+    return replace(view, rule=RULE.model_copy(update=terms), **changes)
 
 
 def decided(outcome: RequestStatus, reason: str | None = None, who: Person | None = GRACE) -> dict[str, Any]:
