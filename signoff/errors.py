@@ -34,6 +34,9 @@ class MalformedArguments(SignoffError):
         self.problem = problem
 
 
+Cause = Literal["rejected", "expired", "withdrawn"]
+
+
 class CollaborationError(SignoffError):
     """The run stopped because a person said no or nobody answered in time.
 
@@ -42,7 +45,7 @@ class CollaborationError(SignoffError):
 
     def __init__(
         self,
-        cause: Literal["rejected", "expired", "withdrawn"],
+        cause: Cause,
         *,
         request_id: str,
         reason: str | None = None,

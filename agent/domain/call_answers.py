@@ -6,6 +6,7 @@ from uuid import UUID
 
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
+from agent.domain.verdicts import NOBODY_DECIDED, OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +29,9 @@ class EndedCall:
         return f"{outcome}\n{self.approval}" if self.approval else outcome
 
 
-_AFTER = {
-    RequestStatus.APPROVED: (CallState.READY, None),
-    RequestStatus.REJECTED: (CallState.REFUSED, AnswerKind.REJECTED),
-    RequestStatus.EXPIRED: (CallState.REFUSED, AnswerKind.EXPIRED),
-    RequestStatus.CANCELLED: (CallState.REFUSED, AnswerKind.WITHDRAWN),
-}
-
-
 def call_after(outcome: RequestStatus) -> tuple[CallState, AnswerKind | None]:
-    return _AFTER[outcome]
+    cause = OUTCOMES[outcome].cause
+    return (CallState.READY, None) if cause is None else (CallState.REFUSED, AnswerKind(cause))
 
 
 def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
@@ -62,7 +56,7 @@ def answer_of_ended_run(agent: str, status: RunStatus, cause: str, reason: str |
     if status is RunStatus.CANCELLED:
         return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {agent} was cancelled")
     if status is RunStatus.DENIED:
-        said = "nobody decided in time on" if cause == "expired" else "a person rejected"
+        said = f"{NOBODY_DECIDED} on" if cause == "expired" else "a person rejected"
         why = f": {reason}" if reason else ""
         return CallAnswer(AnswerKind.STOPPED, f"{cause}: {said} what the agent {agent} asked for{why}")
     return CallAnswer(AnswerKind.ERROR, f"the agent {agent} failed: {cause}")

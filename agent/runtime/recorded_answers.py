@@ -7,18 +7,13 @@ from pydantic_core import from_json
 
 from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallView
+from agent.domain.verdicts import CAUSES
 from agent.runtime.agents import Delegate
 from agent.runtime.steps import Decision, StepFailed
 from agent.runtime.tool import Tool
 from signoff.errors import CollaborationError
 
-_CAUSES = {
-    AnswerKind.RESULT: "approved",
-    AnswerKind.DONE_BY_PERSON: "approved",
-    AnswerKind.REJECTED: "rejected",
-    AnswerKind.EXPIRED: "expired",
-    AnswerKind.WITHDRAWN: "withdrawn",
-}
+_APPROVED = (AnswerKind.RESULT, AnswerKind.DONE_BY_PERSON)
 
 
 def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
@@ -28,7 +23,7 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
         return words if isinstance(tool, Delegate) else _value(call, words)
     if kind is AnswerKind.DONE_BY_PERSON:
         return None
-    if kind in (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN):
+    if kind.value in CAUSES:
         decision(call, asked).require()
     if kind is AnswerKind.STOPPED:
         raise _stopped(call, words)
@@ -44,12 +39,12 @@ def _value(call: CallView, words: str) -> Any:
 
 def decision(call: CallView, asked: RequestView | None) -> Decision:
     kind, words = _answer(call)
-    cause = _CAUSES.get(kind, "denied")
+    approved = kind in _APPROVED
+    refused = kind.value if kind.value in CAUSES else "denied"
     decided = asked.decision if asked else None
-    approved = cause == "approved"
     return Decision(
         approved=approved,
-        cause=cause,
+        cause="approved" if approved else refused,
         reason=(decided.reason if decided else None) or (None if approved else words or None),
         reviewer=decided.person if decided else None,
         request_id=call.request_id,

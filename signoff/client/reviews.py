@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from signoff.errors import AlreadyClaimed, CollaborationError
+from signoff.errors import AlreadyClaimed, Cause, CollaborationError
 
 log = logging.getLogger("signoff.client")
 
@@ -124,7 +124,7 @@ class ClaimedAction:
     token: str = field(repr=False)
 
 
-_CAUSES: dict[str, Literal["rejected", "expired", "withdrawn"]] = {
+_CAUSES: dict[str, Cause] = {
     "rejected": "rejected",
     "expired": "expired",
     "approved": "expired",

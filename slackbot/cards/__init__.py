@@ -72,10 +72,7 @@ from slackbot.cards.values import (
     parse_page_value,
 )
 from slackbot.cards.vote_forms import (
-    NEEDS_A_COMMENT,
-    NEEDS_A_REASON,
     OWN_WORDS_EXCLUDE,
-    REASON_MISSING,
     approve_modal,
     reason_of,
     reject_modal,

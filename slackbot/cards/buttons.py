@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agent.domain.request import RequestStatus
+from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.verdicts import VERDICTS
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.values import (
@@ -28,6 +29,7 @@ from slackbot.cards.values import (
     button_value,
 )
 
+_ACTIONS = {Verdict.APPROVE: ACTION_APPROVE, Verdict.REJECT: ACTION_REJECT}
 _ADDRESS = re.compile(r"https?://(?P<host>[A-Za-z0-9.:-]{1,255})(?:[/?#][!#-;=?-\[\]_a-z~]*)?\Z", re.ASCII)
 MAX_ADDRESS = 3000
 
@@ -46,7 +48,7 @@ def plain_row(view: RequestView) -> list[Json]:
     if not view.place_nonce:
         return []
     value = button_value(view)
-    reject = [blocks.button("Reject", ACTION_REJECT, value, "danger")]
+    reject = [_vote(Verdict.REJECT, value)]
     made = reject if view.status is RequestStatus.WAITING else _ask_again(view) or _settle(view)
     return blocks.actions(*made, blocks.button("Details", ACTION_DETAILS, value))
 
@@ -67,16 +69,20 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
         return []
     value = button_value(view)
     # A form that asks for a note is already a second step.
-    asks = "approve" in view.rule.reason_required
+    asks = Verdict.APPROVE in view.rule.reason_required
     confirm = None if asks else _confirmation(view, names)
-    approve = blocks.button("Approve", ACTION_APPROVE, value, "primary", confirm)
-    reject = blocks.button("Reject", ACTION_REJECT, value, "danger")
+    approve, reject = _vote(Verdict.APPROVE, value, confirm), _vote(Verdict.REJECT, value)
     comment = [] if asks else [blocks.button("Approve with note", ACTION_APPROVE_COMMENT, value)]
     edit = [blocks.button("Edit", ACTION_EDIT, value)] if view.rule.allow_edit else []
     similar = (
         [blocks.button("Approve and allow similar…", ACTION_ALLOW_SIMILAR, value)] if _may_allow(view) else []
     )
     return [approve, reject, *comment, *edit, *similar] if approvable else [reject, *edit]
+
+
+def _vote(verdict: Verdict, value: str, confirm: Json | None = None) -> Json:
+    words = VERDICTS[verdict]
+    return blocks.button(words.button, _ACTIONS[verdict], value, words.style, confirm)
 
 
 def _may_allow(view: RequestView) -> bool:

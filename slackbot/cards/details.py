@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.verdicts import VERDICTS
 from signoff import formats
 from signoff.formats import Money
 from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, status_words, tree
@@ -103,7 +103,7 @@ def _quoted_words(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
     """Hidden characters are made visible; the text is otherwise exact."""
     for vote in view.votes:
         if vote.reason:
-            what = "Note" if vote.verdict is Verdict.APPROVE else "Reason"
+            what = VERDICTS[vote.verdict].outcome.own_words
             yield f"{what} of {inert.line(names.of(vote.person.user_id), 80)}", _lines(vote.reason)
     if view.decision and view.decision.reason:
         yield "Reason of the decision", _lines(view.decision.reason)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from agent.domain.field_constraints import Exact, FieldValue, exact_number
+from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits
 from slackbot.cards import blocks, inert, scalars
@@ -50,7 +51,7 @@ def grant_modal(
         ),
         *_sum(found),
     ]
-    if "approve" in view.rule.reason_required:
+    if Verdict.APPROVE in view.rule.reason_required:
         element = {
             "type": "plain_text_input",
             "action_id": REASON_INPUT,

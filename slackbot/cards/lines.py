@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from agent.domain.request import ExecutionStatus
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
+from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
 from signoff.formats import Money
 from slackbot.cards import blocks, buttons, durations, inert, status, status_words, tree
 from slackbot.cards.answer import answer_line
@@ -33,16 +34,13 @@ MAX_PEOPLE = 20
 
 # line -> (sentence, label of the quoted `text`)
 _REQUEST_LINES = {
-    "voted": ("✅ One approval", "Note:"),
-    "approved": ("✅ Approved", "Note:"),
-    "rejected": ("❌ Rejected", "Reason:"),
+    **{each.status.word: (each.heading, f"{each.own_words}:") for each in ENDED},
+    "voted": ("One vote", "Note:"),
     "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
     "handed_over": (
         "⌛ Handed over: the program that asked read the approval but has not reported an outcome",
         "Note:",
     ),
-    "expired": ("⌛ Expired: nobody decided in time, which is not a rejection; nothing was run", "Note:"),
-    "withdrawn": ("🚫 Withdrawn; nothing was run", "Note:"),
     "succeeded": ("✅ Done", "The tool's result:"),
     "failed": ("❌ Failed", "The tool's error:"),
     "in_doubt": (
@@ -67,6 +65,7 @@ _REQUEST_LINES = {
     "grant_ended": ("🚫 Ended: people are asked about such calls again", "Why:"),
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
+_OUTCOME_LINES = {each.status.word: each for each in ENDED}
 _CALL_DOUBT = (
     "⚠ A call is in doubt: nobody knows whether it happened. Please check, then settle it: the person who started "
     "this run can, or a workspace administrator"
@@ -89,7 +88,7 @@ _GIVEN_UP = (
 _RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
-    "voted": ("✅ One approval", "About:"),
+    "voted": ("One vote", "About:"),
     "decided": ("Decided", "About:"),
     "failed": (_FAILED, "Error:"),
     "resumed": ("▶ Resumed where it stopped", "Note:"),
@@ -120,12 +119,6 @@ _SETTLED = {
     "done": "✅ Settled: marked as done",
     "succeeded": "✅ No longer in doubt: its worker reported that it is done",
 }
-_DECIDED = {
-    "approved": "✅ Approved",
-    "rejected": "❌ Rejected; nothing was run",
-    "expired": "⌛ Expired: nobody decided in time, which is not a rejection; nothing was run",
-    "cancelled": "🚫 Withdrawn; nothing was run",
-}
 _RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
     RunStatus.WORKING: "▶",
     RunStatus.PENDING_APPROVAL: "⏳",
@@ -142,9 +135,10 @@ _RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
     """An unknown kind is shown by name."""
     kind = str(body.get("line"))
+    outcome = _OUTCOME_LINES.get(kind)
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
-    return _line(kind, words, label, body, delivery_id)
+    return _line(kind, words, label, body, delivery_id, outcome)
 
 
 def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
@@ -155,8 +149,9 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     words, body = _settled(_voted(words, body), body)
     words = _DOUBT_ON_CARD if kind == "in_doubt" and body.get("request") else words
     words = _CARD_GIVEN_UP if kind == "unreachable" and body.get("given_up") else words
-    words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
-    drawn = _line(kind, words, label, body, delivery_id)
+    outcome = OUTCOMES.get(str(body.get("outcome"))) if kind == "decided" else None
+    words = outcome.heading if outcome else words
+    drawn = _line(kind, words, label, body, delivery_id, outcome)
     if kind == "failed" and (run := parse_id(body.get("run"))) is not None:
         resume = blocks.actions(blocks.button("Resume", ACTION_RESUME_RUN, str(run)))
         return replace(drawn, blocks=blocks.with_ids([*drawn.blocks, *resume], f"failed:{run}"))
@@ -218,8 +213,8 @@ def until(run: RunView) -> list[Json]:
 
 
 def _voted(words: str, body: Mapping[str, Any]) -> str:
-    rejection = body.get("line") == "voted" and body.get("verdict") == "reject"
-    return "❌ One rejection" if rejection else words
+    vote = VERDICTS.get(str(body.get("verdict"))) if body.get("line") == "voted" else None
+    return f"{vote.outcome.sign} One {vote.noun}" if vote else words
 
 
 def _settled(words: str, body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -232,10 +227,21 @@ def _unknown(kind: str) -> tuple[str, str]:
     return f"Event {re.sub('[^A-Za-z]+', ' ', kind)[:40].strip()}".strip(), "It says:"
 
 
-def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:
-    first = blocks.section(blocks.text(words, bold=True), *_details(body))
+def _line(
+    kind: str,
+    words: str,
+    label: str,
+    body: Mapping[str, Any],
+    delivery_id: object | None,
+    outcome: OutcomeWords | None,
+) -> Card:
+    then = outcome.consequence if outcome else ""
+    first = blocks.section(
+        blocks.text(words, bold=True), *_details(body), *([blocks.text(then)] if then else [])
+    )
     approved = body.get("verdict") == "approve" or "approved" in (kind, body.get("outcome"))
-    own = ("Note:" if approved else "Reason:", body.get("reason"))
+    status = RequestStatus.APPROVED if approved else RequestStatus.REJECTED
+    own = (f"{OUTCOMES[status].own_words}:", body.get("reason"))
     said = [own, (label, body.get("text")), ("Cause:", body.get("cause"))]
     quoted = [part for name, words in said for part in _quoted(name, words, MAX_QUOTED, MAX_QUOTED_LINES)]
     people = _people(body)
@@ -243,7 +249,7 @@ def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_i
     rows = [blocks.rich_text(first, *asked, *_edits(body), *quoted)]
     reason = f": {inert.mrkdwn(str(body['reason']), 200)}" if body.get("reason") else ""
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in people)
-    return Card(f"{words}{reason}{mentions}", blocks.with_ids(rows, kind), metadata(delivery_id))
+    return Card(f"{words}{reason or then}{mentions}", blocks.with_ids(rows, kind), metadata(delivery_id))
 
 
 def _people(body: Mapping[str, Any]) -> list[str]:

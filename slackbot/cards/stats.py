@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.domain.reports import LEFT, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
+from agent.domain.verdicts import ENDED, VERDICTS
 from slackbot.cards import blocks, inert
 from slackbot.cards.durations import roughly
 from slackbot.cards.values import Card, Json
@@ -39,8 +40,9 @@ def stats(report: Report) -> Card:
 def outcomes_text(outcomes: Outcomes, median: float | None = None) -> str:
     """`8 of 9 (89 %) approved, 1 expired; median 4 min`."""
     decided = f"{Share(outcomes.approved, outcomes.decided)} approved" if outcomes.decided else "none decided"
-    ended = (("expired", outcomes.expired), ("withdrawn", outcomes.cancelled))
-    rest = [f"{count:,} {word}" for word, count in ended if count]
+    by_people = [verdict.outcome for verdict in VERDICTS.values()]
+    others = ((each.status, getattr(outcomes, each.status.value)) for each in ENDED if each not in by_people)
+    rest = [f"{count:,} {status.word}" for status, count in others if count]
     return f"{', '.join([decided, *rest])}{median_text(median)}"
 
 

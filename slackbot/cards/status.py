@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_view import ExecutionView, RequestView, VoteView
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
+from agent.domain.verdicts import OUTCOMES, VERDICTS
 from slackbot.cards import blocks, durations, inert, status_words, tree
 from slackbot.cards.values import Json
 
@@ -118,20 +119,15 @@ def _standing(view: RequestView) -> list[Json]:
         case RequestStatus.APPROVED:
             return [*_approved(view), *_votes(view)]
         case RequestStatus.REJECTED:
-            return [_ended(view, "❌ Rejected", "Nothing was run."), *_reason(view)]
+            return [_ended(view), *_reason(view)]
         case RequestStatus.EXPIRED:
-            return [
-                _ended(
-                    view, "⌛ Expired", "Nobody decided in time, which is not a rejection. Nothing was run."
-                ),
-                *_asked_again(view),
-            ]
+            return [_ended(view), *_asked_again(view)]
         case RequestStatus.CANCELLED:
-            return [_ended(view, "🚫 Withdrawn", "Nothing was run."), *_reason(view)]
+            return [_ended(view), *_reason(view)]
 
 
 def _waiting(view: RequestView) -> Iterator[Json]:
-    pieces = [blocks.text("⏳ Waiting for review", bold=True)]
+    pieces = [blocks.text(OUTCOMES[view.status].heading, bold=True)]
     if counted := status_words.progress(status_words.approvals(view), view.approvals_required):
         needed = max(0, view.approvals_required - status_words.approvals(view))
         pieces.append(blocks.text(f" · {counted}, {needed} more needed"))
@@ -154,7 +150,7 @@ def _approved(view: RequestView) -> Iterator[Json]:
         why = f": {cause}, so nothing was run, and people were asked again. It was approved"
         yield blocks.section(title, blocks.text(why), *by)
         return
-    yield blocks.section(blocks.text("✅ Approved", bold=True), *by)
+    yield blocks.section(blocks.text(OUTCOMES[view.status].heading, bold=True), *by)
     if view.execution is not None:
         yield from _execution(view.execution)
         yield from _retry_votes(view.execution, view.approvals_required)
@@ -229,8 +225,9 @@ def _retry_votes(execution: ExecutionView, needed: int) -> Iterator[Json]:
     yield blocks.section(blocks.text(f"Retry: {status_words.progress(len(people), needed)}, by"), *by)
 
 
-def _ended(view: RequestView, title: str, consequence: str) -> Json:
-    return blocks.section(blocks.text(title, bold=True), *_by(view), blocks.text(f". {consequence}"))
+def _ended(view: RequestView) -> Json:
+    words = OUTCOMES[view.status]
+    return blocks.section(blocks.text(words.heading, bold=True), *_by(view), blocks.text(words.consequence))
 
 
 def _asked_again(view: RequestView) -> Iterator[Json]:
@@ -258,8 +255,7 @@ def _by(view: RequestView) -> list[Json]:
 
 def _reason(view: RequestView) -> Iterator[Json]:
     if view.decision and view.decision.reason:
-        approved = view.decision.outcome is RequestStatus.APPROVED
-        yield from _quoted("Note:" if approved else "Reason:", view.decision.reason)
+        yield from _quoted(f"{OUTCOMES[view.decision.outcome].own_words}:", view.decision.reason)
 
 
 def _votes(view: RequestView) -> Iterator[Json]:
@@ -273,7 +269,7 @@ def _votes(view: RequestView) -> Iterator[Json]:
 
 
 def _vote(vote: VoteView) -> Json:
-    verb = " approved, " if vote.verdict is Verdict.APPROVE else " rejected, "
+    verb = f" {VERDICTS[vote.verdict].outcome.status.word}, "
     reason = [blocks.text(f": “{inert.line(vote.reason, 120)}”", italic=True)] if vote.reason else []
     return blocks.section(blocks.person(vote.person), blocks.text(verb), blocks.moment(vote.at), *reason)
 

@@ -4,6 +4,7 @@ from agent.domain.limits import written
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import GrantView, RequestView
 from agent.domain.run import Hold, RunStatus
+from agent.domain.verdicts import OUTCOMES
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 """A person's verdict on an execution in doubt."""
@@ -11,8 +12,8 @@ SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 
 def of_request(standing: RequestStatus | ApprovalState) -> str:
     if isinstance(standing, ApprovalState):
-        return _APPROVAL_WORDS.get(standing, f"Approved, {standing.value}")
-    return _WORDS[standing]
+        return _APPROVAL_WORDS.get(standing, f"{OUTCOMES[RequestStatus.APPROVED].title}, {standing.value}")
+    return OUTCOMES[standing].title
 
 
 def of_run(standing: RunStatus | ExecutionStatus | Hold) -> str:
@@ -38,13 +39,6 @@ def grant_uses(grant: GrantView) -> str:
     return f"{grant.uses:,} of {grant.max_uses:,} times{total}"
 
 
-_WORDS = {
-    RequestStatus.WAITING: "Waiting for review",
-    RequestStatus.APPROVED: "Approved",
-    RequestStatus.REJECTED: "Rejected",
-    RequestStatus.EXPIRED: "Expired",
-    RequestStatus.CANCELLED: "Withdrawn",
-}
 _APPROVAL_WORDS = {
     ApprovalState.VOID: "Approval void",
     ApprovalState.LAPSED: "Approval lapsed",

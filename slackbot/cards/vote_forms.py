@@ -7,6 +7,7 @@ from typing import Any
 
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.verdicts import VERDICTS
 from signoff.values import Person
 from slackbot.cards import blocks, facts, inert, json_text, tree
 from slackbot.cards.modals import modal
@@ -25,9 +26,6 @@ MAX_REASON = 1000
 MAX_CHOICE = 75
 MAX_CHOICES = 20
 MAX_RADIO_BUTTONS = 10
-NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
-NEEDS_A_COMMENT = "This checkpoint requires a note with an approval."
-REASON_MISSING = {Verdict.APPROVE: NEEDS_A_COMMENT, Verdict.REJECT: NEEDS_A_REASON}
 OWN_WORDS_EXCLUDE = "After words of your own, someone else has to approve what this agent proposes next."
 OWN_WORDS = "signoff:own_words"
 """A required choice must not prevent own words."""
@@ -35,29 +33,37 @@ OWN_WORDS = "signoff:own_words"
 
 def reject_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
     """`carry` names the button's place."""
-    required = "reject" in view.rule.reason_required
+    words, required = VERDICTS[Verdict.REJECT], Verdict.REJECT in view.rule.reason_required
     effect = "Rejecting ends this request. The agent and the requester will see the reason."
     if view.own_words_exclude(reader):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
     offered = [reason for reason in view.rule.reject_reasons if reason.strip()][:MAX_CHOICES]
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
     chooser = _chooser(choices, required=required)
-    label = "In your own words" if choices else "Reason"
+    label = "In your own words" if choices else words.outcome.own_words
     # With choices either is enough, which Slack's form cannot express: the submission is checked.
-    own = _own_words(label, required=required and not choices, hint=NEEDS_A_REASON if required else None)
+    own = _own_words(
+        label, required=required and not choices, hint=words.reason_missing if required else None
+    )
     rows = [*blocks.with_ids(_question(view, effect), carry), *chooser, own]
-    return modal("Reject", rows, close="Cancel", submit="Reject", callback=CALLBACK_REJECT, carry=carry)
+    return modal(
+        words.button, rows, close="Cancel", submit=words.button, callback=CALLBACK_REJECT, carry=carry
+    )
 
 
 def approve_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
-    required = "approve" in view.rule.reason_required
+    words, required = VERDICTS[Verdict.APPROVE], Verdict.APPROVE in view.rule.reason_required
     then = "such calls run without asking anybody" if view.grant else "it runs"
     effect = f"Once enough people have approved, {then}. The agent and the requester will see the note."
     if view.own_words_exclude(reader):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
-    own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)
+    own = _own_words(
+        words.outcome.own_words, required=required, hint=words.reason_missing if required else None
+    )
     rows = [*blocks.with_ids(_question(view, effect), carry), own]
-    return modal("Approve", rows, close="Cancel", submit="Approve", callback=CALLBACK_APPROVE, carry=carry)
+    return modal(
+        words.button, rows, close="Cancel", submit=words.button, callback=CALLBACK_APPROVE, carry=carry
+    )
 
 
 def reason_of(view: Mapping[str, Any]) -> str | None:

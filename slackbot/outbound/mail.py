@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from agent.domain.outbound import OutboundMessage
 from agent.domain.request_view import RequestView
+from agent.domain.verdicts import VERDICTS
 from signoff import formats
 from slackbot.cards import scalars
 from slackbot.cards.inert import without_links
@@ -28,7 +29,7 @@ NOTHING_YET = (
     "Each link opens the request's page. Nothing is decided before you sign in and confirm it there."
 )
 Pairs = Sequence[tuple[str, str]]
-LINKS = (("Review it", ""), ("Approve …", "?go=approve"), ("Reject …", "?go=reject"))
+LINKS = (("Review it", ""), *((f"{words.button} …", f"?go={name}") for name, words in VERDICTS.items()))
 
 
 def message(

@@ -12,6 +12,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from agent.database.errors import DatabaseRefuses
 from agent.domain.errors import DOUBTFUL, OUTDATED, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
+from agent.domain.verdicts import VERDICTS
 from agent.runtime.judging.edits import schema_of
 from signoff.errors import MalformedArguments
 from slackbot.cards import (
@@ -20,7 +21,6 @@ from slackbot.cards import (
     CALLBACK_GRANT,
     CALLBACK_REJECT,
     CALLBACK_SAVE_GRANT,
-    REASON_MISSING,
     edit_errors,
     notice_modal,
     read_edit,
@@ -102,7 +102,7 @@ async def _vote(
         await cast_vote(ctx.votes, ctx.directory, click.vote(verdict, PATH, reason_of(view)))
     except Refused as refused:
         if refused.code is Refusal.REASON_REQUIRED:
-            return FormError(errors={REASON_BLOCK: REASON_MISSING[verdict]})
+            return FormError(errors={REASON_BLOCK: VERDICTS[verdict].reason_missing})
         raise
     return None
 

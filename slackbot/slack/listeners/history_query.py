@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from agent.domain.request import RequestStatus
+from agent.domain.verdicts import ENDED
 from signoff.errors import SignoffError
 from slackbot.slack.listeners.run_starts import closest_name
 
@@ -22,12 +23,7 @@ _KEYS = {
     "since": "since",
     "from": "since",
 }
-_STATUSES = {
-    "approved": RequestStatus.APPROVED,
-    "rejected": RequestStatus.REJECTED,
-    "expired": RequestStatus.EXPIRED,
-    "withdrawn": RequestStatus.CANCELLED,
-}
+_STATUSES = {each.status.word: each.status for each in ENDED}
 _ALSO = {
     "canceled": "withdrawn",
     "cancelled": "withdrawn",

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.verdicts import VERDICTS
 from slackbot.web.api import request_lookup
 from slackbot.web.api.key_votes import cast_key_vote
 from slackbot.web.api.request_lookup import RequestId
@@ -30,7 +31,7 @@ class VerdictIn(StrEnum):
     REJECTED = "rejected"
 
 
-_VERDICTS = {VerdictIn.APPROVED: Verdict.APPROVE, VerdictIn.REJECTED: Verdict.REJECT}
+_VERDICTS = {VerdictIn(VERDICTS[each].outcome.status): each for each in Verdict}
 
 
 class DecideIn(RequestModel):

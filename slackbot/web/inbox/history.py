@@ -7,6 +7,8 @@ from typing import Any
 
 from agent.domain.audit import AuditEvent, AuditKind
 from agent.domain.errors import Refusal, sentence
+from agent.domain.request import RequestStatus
+from agent.domain.verdicts import NOBODY_DECIDED, OUTCOMES, VERDICTS
 
 _SLACK = "slack:"
 
@@ -30,7 +32,7 @@ _WORDS: Mapping[str, str] = {
     AuditKind.REQUEST_REMINDED: "reminded the reviewers",
     AuditKind.REQUEST_ESCALATED: "escalated: nobody decided by the first deadline",
     AuditKind.REQUEST_EDITED: "changed the arguments; earlier votes stopped counting",
-    AuditKind.REQUEST_EXPIRED: "ended it: nobody decided in time",
+    AuditKind.REQUEST_EXPIRED: f"ended it: {NOBODY_DECIDED}",
     AuditKind.REQUEST_WITHDRAWN: "withdrew it",
     AuditKind.EXECUTION_CLAIMED: "began to run it",
     AuditKind.EXECUTION_SUCCEEDED: "finished it",
@@ -47,7 +49,6 @@ _WORDS: Mapping[str, str] = {
     AuditKind.SETTLEMENT_REFUSED: "was not allowed to settle it",
     AuditKind.GRANT_REVOKE_REFUSED: "was not allowed to revoke it",
 }
-_VERDICTS = {"approve": "approved", "reject": "rejected"}
 _SIGNS = {
     AuditKind.REQUEST_OPENED: "waiting",
     AuditKind.REQUEST_EXPIRED: "expired",
@@ -99,9 +100,9 @@ def _step(event: AuditEvent) -> HistoryStep:
 
 
 def _words(kind: str, detail: Mapping[str, Any]) -> str:
-    verdict = _VERDICTS.get(str(detail.get("verdict")), "voted")
     if kind == AuditKind.VOTE_CAST:
-        return verdict
+        vote = VERDICTS.get(str(detail.get("verdict")))
+        return vote.outcome.status.word if vote else "voted"
     if kind == AuditKind.REQUEST_DECIDED:
         return f"decided it: {detail.get('outcome') or 'settled'}"
     if kind == AuditKind.EXECUTION_RETRY_WANTED:
@@ -117,9 +118,10 @@ def _words(kind: str, detail: Mapping[str, Any]) -> str:
 
 
 def _sign(kind: str, detail: Mapping[str, Any]) -> str:
-    verdict = str(detail.get("verdict") or detail.get("outcome") or "")
     if kind in (AuditKind.VOTE_CAST, AuditKind.REQUEST_DECIDED):
-        return "rejected" if verdict.startswith("reject") else "approved"
+        vote = VERDICTS.get(str(detail.get("verdict")))
+        approved = OUTCOMES[RequestStatus.APPROVED]
+        return (vote.outcome if vote else OUTCOMES.get(str(detail.get("outcome")), approved)).status.value
     return {str(name): sign for name, sign in _SIGNS.items()}.get(kind, "")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from agent.domain.reports import GroupOutcomes, Outcomes, Report, ReviewerVotes, Scale, Share
+from agent.domain.verdicts import ENDED
 from slackbot.cards import Names
 from slackbot.cards.stats import outcomes_text, votes_text
 
@@ -102,12 +103,7 @@ def left_out(number: int) -> str:
 
 
 def _parts(outcomes: Outcomes) -> list[Part]:
-    return [
-        ("approved", outcomes.approved),
-        ("rejected", outcomes.rejected),
-        ("expired", outcomes.expired),
-        ("cancelled", outcomes.cancelled),
-    ]
+    return [(each.status.value, getattr(outcomes, each.status.value)) for each in ENDED]
 
 
 def _segments(parts: Iterable[Part], whole: int, length: float) -> tuple[Segment, ...]:

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from agent.database.errors import DatabaseRefuses, DatabaseUnavailable, OutcomeUnknown
 from agent.database.failure_log import log_failure
+from agent.domain import verdicts
 from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from signoff.errors import MalformedArguments
 from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
@@ -62,6 +63,8 @@ def _environment() -> Environment:
     parts = made.get_template("parts.html").make_module()
     # Lists contain many of these, with few distinct values: render each once.
     made.globals |= {name: cache(getattr(parts, name)) for name in ("badge", "risk")}
+    ended = [(each.status.value, each.title) for each in verdicts.ENDED]
+    made.globals |= {"outcomes": verdicts.OUTCOMES, "verdicts": verdicts.VERDICTS, "ended": ended}
     made.globals |= {"asset": assets.address, "who": words.who, "row_description": row_forms.DESCRIPTION}
     return made
 

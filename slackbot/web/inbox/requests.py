@@ -12,11 +12,12 @@ from starlette.responses import Response
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.verdicts import VERDICTS
 from agent.runtime.judging.edits import schema_of
 from agent.usecases import requests
 from signoff.errors import MalformedArguments
 from signoff.values import Risk
-from slackbot.cards import REASON_MISSING, edit_errors, read_edit, unreadable
+from slackbot.cards import edit_errors, read_edit, unreadable
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits
 from slackbot.reviewing.votes import BUDGET, OUTCOME_UNKNOWN, NewVote, cast_vote
@@ -39,7 +40,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/inbox/requests/{request_id}")
 async def look(request: Request, request_id: str, who: Signed, go: str = "") -> Response:
     """``go`` opens a form."""
-    if go in ("approve", "reject"):  # from an e-mail: a fragment would not survive the sign-in
+    if go in VERDICTS:  # from an e-mail: a fragment would not survive the sign-in
         return redirect_after_form(f"/inbox/requests/{request_id}#{go}")
     return await _show(web_context(request), who, request_id)
 
@@ -153,7 +154,7 @@ async def _vote(
             await cast_vote(ctx.votes, ctx.slack.directory, vote)
     except Refused as refused:
         if refused.code is Refusal.REASON_REQUIRED:
-            return await _show(ctx, who, str(view.id), _with(typed, REASON_MISSING[verdict]), 422)
+            return await _show(ctx, who, str(view.id), _with(typed, VERDICTS[verdict].reason_missing), 422)
         return await _show(ctx, who, str(view.id), _with(typed, refused.sentence), 409)
     except TimeoutError:
         return await _show(ctx, who, str(view.id), _with(typed, OUTCOME_UNKNOWN), 503)

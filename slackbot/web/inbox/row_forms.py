@@ -56,7 +56,7 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         view.revision,
         _is_enough(view.description)
         and view.risk < Risk.HIGH
-        and Verdict.APPROVE.value not in view.rule.reason_required,
+        and Verdict.APPROVE not in view.rule.reason_required,
         not unreadable(view),
         amounts(view),
     )

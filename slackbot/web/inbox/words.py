@@ -74,13 +74,7 @@ EXECUTION_WORDS = {
 State = RequestStatus | ApprovalState | RunStatus | ExecutionStatus | Hold
 
 _COLOURS: Mapping[type[State], Mapping[State, str]] = {
-    RequestStatus: {
-        RequestStatus.WAITING: "waiting",
-        RequestStatus.APPROVED: "approved",
-        RequestStatus.REJECTED: "rejected",
-        RequestStatus.EXPIRED: "expired",
-        RequestStatus.CANCELLED: "cancelled",
-    },
+    RequestStatus: {each: each.value for each in RequestStatus},
     ApprovalState: {
         ApprovalState.VOID: "cancelled",
         ApprovalState.LAPSED: "expired",

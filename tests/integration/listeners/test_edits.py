@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent.domain.verdicts import VERDICTS
 from agent.store import views
 from agent.usecases import requests
 from signoff.values import Action
@@ -15,7 +16,6 @@ from slackbot.cards import (
     ACTION_DETAILS,
     ACTION_EDIT,
     ACTION_REJECT,
-    NEEDS_A_REASON,
 )
 from slackbot.reviewing.edits import NOTHING_CHANGED
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
@@ -280,7 +280,7 @@ async def test_a_missing_reason_is_said_in_the_form(house: House) -> None:
     await grace.click(card, ACTION_REJECT)
     form = house.slack.views("U0GRACE")[-1]
     answer = await grace.submit(form, {})
-    assert answer.errors == {"signoff:reason": NEEDS_A_REASON}
+    assert answer.errors == {"signoff:reason": VERDICTS["reject"].reason_missing}
     assert await house.status(asked.request_id) == "waiting"
     await grace.submit(form, {"signoff:choice/signoff:choice_input": "duplicate"})
     assert house.rows("SELECT reason FROM decision") == [("duplicate",)]

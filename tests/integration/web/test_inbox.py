@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from agent.domain.api_keys import Scope
+from agent.domain.verdicts import OUTCOMES
 from agent.store.outbox import Destination
 from agent.store.views import request_view
 from agent.usecases import api_keys, runs, search
@@ -493,7 +494,8 @@ async def test_only_the_requester_withdraws(porch: Porch) -> None:  # noqa: F811
     assert await status(porch, asked) == "cancelled"
     await ada.open(path)
     assert "ordered twice" in ada.words
-    assert "Withdrawn" in ada.words
+    words = OUTCOMES["cancelled"]
+    assert words.consequence in ada.words.partition(words.title)[2]
 
 
 EDITS = (

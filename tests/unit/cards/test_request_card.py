@@ -15,8 +15,18 @@ from agent.domain.limits import LimitView
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import Change, EarlierRejection, FollowUp, VoteView
 from agent.domain.short_ids import short_id
+from agent.domain.verdicts import ENDED, OUTCOMES
 from signoff.values import Risk
-from slackbot.cards import Names, details_modal, details_text, named_in, parse_button_value, request_card
+from slackbot.cards import (
+    Names,
+    details_modal,
+    details_text,
+    named_in,
+    parse_button_value,
+    request_card,
+    run_line,
+    thread_line,
+)
 
 LONG = {"order_id": 7, "note": "x" * 10_000}
 
@@ -500,3 +510,21 @@ def test_the_card_says_how_its_limits_stood(samples: Any, referee: Any) -> None:
     assert "refunds: within 24h. No room for this without approval." in hidden
     assert why in referee.words(details_modal(view)["blocks"])
     assert "Limits" not in referee.words(request_card(samples.view()).blocks)
+
+
+@pytest.mark.parametrize("outcome", [each.status for each in ENDED])
+def test_an_outcome_reads_the_same_on_the_card_in_its_thread_and_in_that_of_its_run(
+    samples: Any, referee: Any, outcome: RequestStatus
+) -> None:
+    """Whoever, when and which request it was stand between the heading and what follows from it."""
+    words = OUTCOMES[outcome]
+    ended = samples.view(**samples.decided(outcome, who=None))
+    at = ended.decided_at.isoformat()
+    for card in (
+        request_card(ended),
+        thread_line({"line": outcome.word, "at": at}),
+        run_line({"line": "decided", "outcome": outcome.value, "at": at}),
+    ):
+        shown = referee.words(card.blocks)
+        assert words.heading in shown
+        assert words.consequence in shown.partition(words.heading)[2]

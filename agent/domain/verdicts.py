@@ -1,0 +1,80 @@
+"""The words of every verdict and outcome, wherever people or programs read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.domain.request import RequestStatus, Verdict
+from signoff.errors import Cause
+
+NOBODY_DECIDED = "nobody decided in time"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeWords:
+    """``cause``: why a program's or an agent's action did not run. ``own_words``: what a person's words are called."""
+
+    status: RequestStatus
+    title: str
+    sign: str
+    cause: Cause | None = None
+    why: str = ""
+    own_words: str = "Reason"
+
+    @property
+    def heading(self) -> str:
+        return f"{self.sign} {self.title}"
+
+    @property
+    def consequence(self) -> str:
+        """Sentences that end what follows the heading; empty where something may run."""
+        if self.cause is None:
+            return ""
+        return (
+            f". {self.why[:1].upper()}{self.why[1:]}; nothing was run." if self.why else ". Nothing was run."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictWords:
+    """``noun``: one such vote. ``reason_missing``: what a form says if `reason_required` has the verdict."""
+
+    button: str
+    style: Literal["primary", "danger"]
+    noun: str
+    outcome: OutcomeWords
+    reason_missing: str
+
+
+OUTCOMES: Mapping[str, OutcomeWords] = {
+    each.status: each
+    for each in (
+        OutcomeWords(RequestStatus.WAITING, "Waiting for review", "⏳"),
+        OutcomeWords(RequestStatus.APPROVED, "Approved", "✅", own_words="Note"),
+        OutcomeWords(RequestStatus.REJECTED, "Rejected", "❌", "rejected"),
+        OutcomeWords(
+            RequestStatus.EXPIRED, "Expired", "⌛", "expired", f"{NOBODY_DECIDED}, which is not a rejection"
+        ),
+        OutcomeWords(RequestStatus.CANCELLED, "Withdrawn", "🚫", "withdrawn"),
+    )
+}
+ENDED = tuple(each for each in OUTCOMES.values() if each.status is not RequestStatus.WAITING)
+CAUSES = frozenset(each.cause for each in ENDED if each.cause is not None)
+VERDICTS: Mapping[str, VerdictWords] = {
+    Verdict.APPROVE: VerdictWords(
+        "Approve",
+        "primary",
+        "approval",
+        OUTCOMES[RequestStatus.APPROVED],
+        "This checkpoint requires a note with an approval.",
+    ),
+    Verdict.REJECT: VerdictWords(
+        "Reject",
+        "danger",
+        "rejection",
+        OUTCOMES[RequestStatus.REJECTED],
+        "Choose a reason or write your own; one of them is required.",
+    ),
+}
