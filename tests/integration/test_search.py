@@ -157,7 +157,7 @@ async def test_a_search_reads_an_index_and_not_all_requests(
     )
     owner.execute("ANALYZE")
     statement = request_lists._found(
-        RequestKind.ANY, frozenset({"words"}), RequestOrder.NEWEST, 25, of_person=False, later=False
+        RequestKind.ANY, frozenset({"words"}), RequestOrder.NEWEST, 25, later=False
     )
     for words, most in (("'order777':*", 600), ("'refund':*", 1500)):
         assert await pages(database, statement, {"team": TEAM, "words": words}) < most, words

@@ -45,12 +45,8 @@ async def audience_counts(
 ) -> list[AudienceCount]:
     """Count the newest of more than ``at_most`` requests."""
     given = request_filters.values(wanted)
-    of_whom = (
-        {"person_team": wanted.person.team_id, "person_user": wanted.person.user_id} if wanted.person else {}
-    )
-    statement = _counts(kind, frozenset(given), at_most, of_person=wanted.person is not None)
-    whose = {"team": person.team_id, "user": person.user_id}
-    rows = await fetch(connection, statement, **whose, **of_whom, **given)
+    statement = _counts(kind, frozenset(given), at_most)
+    rows = await fetch(connection, statement, team=person.team_id, user=person.user_id, **given)
     return [row_as(AudienceCount, row) for row in rows]
 
 
@@ -76,11 +72,11 @@ def _is_own(kind: RequestKind) -> ColumnElement[bool]:
 
 
 @cache
-def _counts(kind: RequestKind, names: frozenset[str], limit: int, *, of_person: bool) -> Select[Any]:
+def _counts(kind: RequestKind, names: frozenset[str], limit: int) -> Select[Any]:
     found = select(request.c.approvers, request.c.channel_id, _is_own(kind).label("own")).where(
         *request_filters.conditions(kind, names)
     )
-    if of_person:
+    if "person_user" in names:
         asked = and_(
             request.c.requester_team_id == bindparam("person_team"),
             request.c.requester_user_id == bindparam("person_user"),

@@ -65,13 +65,15 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
-    asked = wanted.requester
+    asked, person = wanted.requester, wanted.person
     given = {
         "agent": wanted.agent or None,
         "channel": wanted.channel_id or None,
         "checkpoint": wanted.checkpoint_id or None,
         "ends_before": wanted.ends_before,
         "folded": wanted.folded,
+        "person_team": person.team_id if person else None,
+        "person_user": person.user_id if person else None,
         "principal": f"key:{wanted.key}" if wanted.key else None,
         "requester_team": asked.team_id if asked else None,
         "requester_user": asked.user_id if asked else None,

@@ -38,10 +38,8 @@ async def found_requests(
     after: UUID | None = None,
 ) -> list[HistoryLine]:
     given = request_filters.values(wanted)
-    person = wanted.person
-    of_whom = {"person_team": person.team_id, "person_user": person.user_id} if person else {}
-    page = _found(kind, frozenset(given), order, limit, of_person=person is not None, later=after is not None)
-    rows = await fetch(connection, page, team=team_id, after=after, **of_whom, **given)
+    page = _found(kind, frozenset(given), order, limit, later=after is not None)
+    rows = await fetch(connection, page, team=team_id, after=after, **given)
     return [history_line(row) for row in rows]
 
 
@@ -58,14 +56,14 @@ def _requests_of(limit: int, *, later: bool) -> Select[Any]:
 
 @cache
 def _found(
-    kind: RequestKind, names: frozenset[str], order: RequestOrder, limit: int, *, of_person: bool, later: bool
+    kind: RequestKind, names: frozenset[str], order: RequestOrder, limit: int, *, later: bool
 ) -> Select[Any]:
     by = request_filters.order_by(kind, order)
     conditions = request_filters.conditions(kind, names)
     if later:
         conditions.append(request_filters.comes_after(kind, order))
     page = select(request.c.id).where(*conditions).order_by(*by).limit(limit)
-    if not of_person:
+    if "person_user" not in names:
         return lines(page, *by)
     # Two index walks: requested, and decided.
     person_team: ColumnElement[str] = bindparam("person_team")

@@ -19,7 +19,6 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    true,
     union,
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB
@@ -30,7 +29,14 @@ from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.domain.request_line import Count, HistoryLine
 from agent.store.views import request_filters
 from agent.store.views.request_lines import history_line, lines, request, team
-from agent.store.views.waiting_lists import USER, is_in, order_in_audience, waits_for_person
+from agent.store.views.waiting_lists import (
+    USER,
+    each_of,
+    is_in,
+    order_in_audience,
+    parameters,
+    waits_for_person,
+)
 from signoff.values import Person
 
 LOOKED_AT = 500
@@ -76,27 +82,14 @@ def _parameters(
     seen: Sequence[tuple[tuple[str, ...], str]],
 ) -> dict[str, Any]:
     audiences = [{"approvers": approvers, "channel_id": channel_id} for approvers, channel_id in seen]
-    return {
-        "team": person.team_id,
-        "user": person.user_id,
-        "roles": [person.user_id, *roles],
-        "channels": list(channels),
-        "seen": json.dumps(audiences),
-    }
+    return {**parameters(person, roles, channels), "seen": json.dumps(audiences)}
 
 
 @cache
 def _page(names: frozenset[str], order: RequestOrder, limit: int) -> Select[Any]:
     by = order_in_audience(order)
     audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
-    each = (
-        select(request.c.id)
-        .where(*_of_audience(audience), *conditions)
-        .order_by(*by)
-        .limit(limit)
-        .lateral("each")
-    )
-    others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience))
+    others = each_of(audience, ["id"], conditions, limit, by).where(~is_in(audience))
     found = union(others, *_not_waiting_for_person(audience, conditions)).subquery("found")
     page = select(request.c.id).join(found, found.c.id == request.c.id).order_by(*by).limit(limit)
     return lines(page, *by)
@@ -105,8 +98,7 @@ def _page(names: frozenset[str], order: RequestOrder, limit: int) -> Select[Any]
 @cache
 def _count(names: frozenset[str], limit: int) -> Select[int]:
     audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
-    each = select(request.c.id).where(*_of_audience(audience), *conditions).limit(limit).lateral("each")
-    others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience)).limit(limit)
+    others = each_of(audience, ["id"], conditions, limit).where(~is_in(audience)).limit(limit)
     found = union(others, *_not_waiting_for_person(audience, conditions)).subquery("found")
     return select(func.count()).select_from(found)
 
@@ -115,25 +107,17 @@ def _not_waiting_for_person(
     audience: CTE, conditions: Sequence[ColumnElement[bool]]
 ) -> tuple[Select[Any], ...]:
     """The person's own requests, and reviews that they voted on or are excluded from."""
-    columns = request.c["id", "revision", "excluded", "approvers", "channel_id"]
+    columns = ("id", "revision", "excluded", "approvers", "channel_id")
     asked = (
-        select(*columns, request.c.status)
+        select(*request.c[*columns, "status"])
         .where(request.c.requester_team_id == team, request.c.requester_user_id == USER)
         .order_by(request.c.created_at.desc(), request.c.id.desc())
         .limit(LOOKED_AT)
         .cte("asked")
         .prefix_with("MATERIALIZED")
     )
-    each = (
-        select(*columns)
-        .where(*_of_audience(audience), *conditions)
-        .order_by(request.c.id)
-        .limit(LOOKED_AT)
-        .lateral("each")
-    )
     theirs = (
-        select(each)
-        .select_from(audience.join(each, true()))
+        each_of(audience, columns, conditions, LOOKED_AT, [request.c.id])
         .where(is_in(audience))
         .limit(LOOKED_AT)
         .cte("theirs")
@@ -153,7 +137,3 @@ def _seen() -> CTE:
         name="given", with_types=True
     )
     return select(rows.c.approvers, rows.c.channel_id).cte("audience")
-
-
-def _of_audience(audience: CTE) -> tuple[ColumnElement[bool], ...]:
-    return request.c.approvers == audience.c.approvers, request.c.channel_id == audience.c.channel_id

@@ -36,6 +36,7 @@ from agent.store.views import request_filters
 from agent.store.views.request_filters import EVERYTHING
 from agent.store.views.request_lines import lines, of_team, request, request_line, team
 from agent.store.views.request_parts import is_live
+from signoff.values import Person
 
 
 async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 200) -> int:
@@ -61,10 +62,7 @@ async def waiting_for(
     rows = await fetch(
         connection,
         _waiting_for(frozenset(given), order, limit, later=after is not None),
-        team=team_id,
-        user=user_id,
-        roles=[user_id, *roles],
-        channels=list(channels),
+        **parameters(Person(team_id, user_id), roles, channels),
         after=after,
         **given,
     )
@@ -85,10 +83,7 @@ async def count_waiting_for(
     (row,) = await fetch(
         connection,
         _count_waiting_for(frozenset(given), at_most),
-        team=team_id,
-        user=user_id,
-        roles=[user_id, *roles],
-        channels=list(channels),
+        **parameters(Person(team_id, user_id), roles, channels),
         **given,
     )
     return Count(min(row.theirs, at_most), row.theirs > at_most or row.looked_at > 2 * at_most)
@@ -125,6 +120,29 @@ def _audiences() -> CTE:
         .lateral("following")
     )
     return audience.union_all(select(following).select_from(audience.join(following, true())))
+
+
+def parameters(person: Person, roles: Sequence[str], channels: Sequence[str]) -> dict[str, Any]:
+    return {
+        "team": person.team_id,
+        "user": person.user_id,
+        "roles": [person.user_id, *roles],
+        "channels": list(channels),
+    }
+
+
+def each_of(
+    audience: CTE,
+    names: Sequence[str],
+    conditions: Sequence[ColumnElement[bool]],
+    limit: int,
+    by: Sequence[ColumnElement[Any]] = (),
+) -> Select[Any]:
+    """Walk the index once per audience, for a list as for a count; the caller says whose audiences it wants."""
+    of_audience = (request.c.approvers == audience.c.approvers, request.c.channel_id == audience.c.channel_id)
+    found = select(*request.c[*names]).where(*of_audience, *conditions).order_by(*by).limit(limit)
+    each = found.lateral("each")
+    return select(each).select_from(audience.join(each, true()))
 
 
 def is_in(audience: CTE) -> ColumnElement[bool]:
@@ -172,21 +190,11 @@ def _waiting_for(names: frozenset[str], order: RequestOrder, limit: int, *, late
                 conditions.append(request.c.id < bindparam("after"))
             case _:
                 conditions.append(request_filters.comes_after(RequestKind.WAITING, order))
-    theirs = (
-        select(request.c.id)
-        .where(
-            request.c.approvers == audience.c.approvers,
-            request.c.channel_id == audience.c.channel_id,
-            waits_for_person(request),
-            *conditions,
-        )
-        .order_by(*by)
-        .limit(limit)
-        .lateral("theirs")
-    )
-    found = select(theirs.c.id).select_from(audience.join(theirs, true())).where(is_in(audience))
+    theirs = (waits_for_person(request), *conditions)
+    found = each_of(audience, ["id"], theirs, limit, by).where(is_in(audience))
     if order in (RequestOrder.OLDEST, RequestOrder.NEWEST):
-        by_id = theirs.c.id.asc() if order is RequestOrder.OLDEST else theirs.c.id.desc()
+        found_id = found.selected_columns["id"]
+        by_id = found_id.asc() if order is RequestOrder.OLDEST else found_id.desc()
         return lines(found.order_by(by_id).limit(limit), *by)
     return lines(select(request.c.id).where(request.c.id.in_(found)).order_by(*by).limit(limit), *by)
 
@@ -194,20 +202,9 @@ def _waiting_for(names: frozenset[str], order: RequestOrder, limit: int, *, late
 @cache
 def _count_waiting_for(names: frozenset[str], at_most: int) -> Select[int, int]:
     audience, limit, enough = _audiences(), 2 * at_most + 1, at_most + 1
-    each = (
-        select(request.c.id, request.c.revision, request.c.excluded)
-        .where(
-            request.c.approvers == audience.c.approvers,
-            request.c.channel_id == audience.c.channel_id,
-            *request_filters.conditions(RequestKind.WAITING, names),
-        )
-        .order_by(request.c.id)
-        .limit(limit)
-        .lateral("each")
-    )
+    conditions = request_filters.conditions(RequestKind.WAITING, names)
     looked = (
-        select(each)
-        .select_from(audience.join(each, true()))
+        each_of(audience, ["id", "revision", "excluded"], conditions, limit, [request.c.id])
         .where(is_in(audience))
         .limit(limit)
         .cte("looked")
