@@ -188,8 +188,9 @@ class Rule(Terms):
     def snapshot(self) -> Snapshot:
         return self.model_dump(mode="json")
 
-    @cached_property
+    @property
     def digest(self) -> bytes:
+        """Not cached: `model_copy` would keep the digest of the rule that it copies."""
         return digest_of(self.snapshot())
 
     @classmethod

@@ -238,3 +238,10 @@ def test_money_of_the_defaults_reaches_every_rule_and_a_checkpoint_replaces_it()
     assert judge(policy, "d", arguments, read_only=True).description == "d(amount: 1, fee: 2.00)"
     declared = policy.rules[1]
     assert Rule.from_snapshot(declared.snapshot()) == declared
+
+
+def test_a_changed_copy_of_a_rule_has_a_digest_of_its_own():
+    """Requests store the digest of the terms that people were asked under, also where a tool has changed them."""
+    before = REFUND.digest
+    changed = REFUND.model_copy(update={"risk": Risk.CRITICAL})
+    assert changed.digest == digest_of(changed.snapshot()) != before
