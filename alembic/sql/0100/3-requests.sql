@@ -113,6 +113,8 @@ CREATE TRIGGER approval_request_absorbs
     BEFORE UPDATE ON approval_request
     FOR EACH ROW WHEN (OLD.status <> 'waiting' AND NEW.status <> OLD.status)
     EXECUTE FUNCTION refuse_change('a request that has an outcome keeps it');
+-- The approvers, the requester, `excluded`, `approvals_required` and `expires_at` are the terms of consent. Their digest is in
+-- `request.opened` and in each later event that changes them, as `terms`: a row that differs from the latest is not decided.
 -- What people decide under, and on whose behalf, was settled when the request was opened. A program's request that becomes
 -- void gives its name to the request that asks again, and is numbered itself.
 CREATE TRIGGER approval_request_terms_stay
