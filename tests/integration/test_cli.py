@@ -305,7 +305,7 @@ def test_audit_verify_finds_a_changed_row(
     ended = signoff("audit", "verify")
     assert (ended.status, ended.said) == (0, "1 events verified, 0 problems\n")
     owner.execute("ALTER TABLE audit_event DISABLE TRIGGER ALL")
-    owner.execute("UPDATE audit_event SET actor = 'worker:somebody-else'")
+    owner.execute("UPDATE audit_event SET at = at + interval '1 s'")
     ended = signoff("audit", "verify")
     assert ended.status == 1
     assert "1 problems" in ended.said
@@ -320,7 +320,7 @@ def test_audit_verify_beside_what_is_recorded_meanwhile(
     asyncio.run(_record_policies(database_url, b"first"))
     if problems:
         owner.execute("ALTER TABLE audit_event DISABLE TRIGGER ALL")
-        owner.execute("UPDATE audit_event SET actor = 'worker:somebody-else'")
+        owner.execute("UPDATE audit_event SET at = at + interval '1 s'")
     locked = Event()
     with ThreadPoolExecutor(1) as beside:
         recording = beside.submit(asyncio.run, _record_while_somebody_reads(database_url, locked))

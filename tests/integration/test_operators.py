@@ -394,7 +394,7 @@ def test_retention_counts_asks_and_erases(
     assert signoff("requests", "withdraw", str(request.request_id)).status == 0
     owner.execute("""
             UPDATE approval_request SET created_at = created_at - interval '1 hour',
-                expires_at = expires_at - interval '1 hour', decided_at = decided_at - interval '1 hour';
+                decided_at = decided_at - interval '1 hour';
             UPDATE tool_call SET state = 'answered', answered_at = now() - interval '1 hour';
             UPDATE agent_run SET status = 'completed', heard = inputs, awaiting_calls = 0,
                 updated_at = now() - interval '1 hour'""")
