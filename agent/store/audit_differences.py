@@ -321,7 +321,7 @@ WHERE seq IS NULL OR n IS NULL OR nth > 1 OR detail -> 'digest' IS DISTINCT FROM
    OR detail -> 'text' IS DISTINCT FROM text OR detail -> 'restores' IS DISTINCT FROM restores OR actor <> by
 """)
 _KEY_TERMS = text("""
-SELECT k.id, 'key:' || k.name AS subject, coalesce(e.seq, 0) AS seq,
+SELECT k.id, 'key' || ':' || k.name AS subject, coalesce(e.seq, 0) AS seq,
        'the scopes, owner, agent, expiry or secret of the key are not those on record' AS what,
        k.scopes, k.owner_team_id, k.owner_user_id, k.agent, k.hash, k.old_hash,
        CASE WHEN k.expires_at BETWEEN '0001-01-02Z' AND '9999-12-30Z' THEN k.expires_at END AS expires_at,
@@ -331,7 +331,8 @@ SELECT k.id, 'key:' || k.name AS subject, coalesce(e.seq, 0) AS seq,
                  AND jsonb_typeof(e.detail -> 'terms') = 'string'
             THEN left(e.detail ->> 'terms', 65) END AS terms_recorded
 FROM api_key AS k LEFT JOIN LATERAL (
-    SELECT seq, detail FROM audit_event WHERE subject = 'key:' || k.name AND event IN ('key.created', 'key.rotated')
+    SELECT seq, detail FROM audit_event
+    WHERE subject = 'key' || ':' || k.name AND event IN ('key.created', 'key.rotated')
     ORDER BY seq DESC LIMIT 1) AS e ON true
 WHERE k.id > :after ORDER BY k.id LIMIT :page
 """)
@@ -340,8 +341,8 @@ WITH recorded AS (
     SELECT subject, seq, event, row_number() OVER (PARTITION BY subject, event ORDER BY seq) AS nth FROM audit_event
     WHERE event IN ('key.created', 'key.rotated', 'key.revoked')
 ), stored AS (
-    SELECT 'key:' || name AS subject, 'key.created' AS event FROM api_key
-    UNION ALL SELECT 'key:' || name, 'key.revoked' FROM api_key WHERE revoked_at IS NOT NULL
+    SELECT 'key' || ':' || name AS subject, 'key.created' AS event FROM api_key
+    UNION ALL SELECT 'key' || ':' || name, 'key.revoked' FROM api_key WHERE revoked_at IS NOT NULL
 ), once AS (
     SELECT subject, recorded.seq, event, nth, stored.subject IS NOT NULL AS found
     FROM recorded FULL JOIN stored USING (subject, event) WHERE event <> 'key.rotated'
@@ -353,7 +354,7 @@ SELECT subject, coalesce(seq, 0) AS seq,
 FROM once WHERE seq IS NULL OR NOT found OR nth > 1
 UNION ALL
 SELECT subject, seq, 'tells of a key that is gone'
-FROM recorded LEFT JOIN api_key AS k ON 'key:' || k.name = subject WHERE event = 'key.rotated' AND k.id IS NULL
+FROM recorded LEFT JOIN api_key AS k ON 'key' || ':' || k.name = subject WHERE event = 'key.rotated' AND k.id IS NULL
 """)
 # A pause and its end take turns; the last word is the row's.
 _PAUSES = text("""

@@ -12,6 +12,7 @@ from agent.usecases.requests import Edit
 from signoff.values import Action, Person
 from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, LINUS, REVIEWS, Asked, ask, ballot, reviewer, rule
+from tests.integration.on_record import put_terms_on_record
 from tests.integration.test_delivery import Office, office  # noqa: F401
 
 
@@ -88,6 +89,7 @@ async def test_a_request_is_escalated(office: Office) -> None:  # noqa: F811
     await office.execute(
         "UPDATE approval_request SET expires_at = clock_timestamp(), created_at = created_at - interval '1 h'"
     )
+    await put_terms_on_record(office.db)
     await requests.expire_due(office.db)
     assert len(await reports(office)) == 2
 
