@@ -6,6 +6,7 @@ from typing import Any
 
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.facts import Facts
+from agent.domain.policy import Policy
 from agent.domain.request import API, EXTERNAL
 from agent.domain.request_view import RequestView
 from agent.runtime.agents import Registry
@@ -51,12 +52,12 @@ async def judge_edit(
         raise MalformedArguments("$", str(nothing)) from None
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
-    edit = _edit(services, attempt, proposal_of(view, tool, action, facts))
+    edit = _edit(services.policy, attempt, proposal_of(view, tool, action, facts))
     return replace(edit, signature_digest=tool.signature.digest)
 
 
-def _edit(services: Services, attempt: EditAttempt, proposal: Proposal) -> Edit:
-    judgement = judge(services.policy, proposal)
+def _edit(policy: Policy, attempt: EditAttempt, proposal: Proposal) -> Edit:
+    judgement = judge(policy, proposal)
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
     return Edit(
@@ -69,7 +70,7 @@ def _edit(services: Services, attempt: EditAttempt, proposal: Proposal) -> Edit:
         judgement.description,
         attempt.path,
         attempt.place,
-        uses=uses_of(services.policy, proposal),
+        uses=uses_of(policy, proposal),
         facts_source=proposal.facts.source,
         policy_epoch=judgement.epoch,
         judgement=judgement,
@@ -118,9 +119,9 @@ async def _judge_outside_edit(
             raise MalformedArguments(f"$.{name}", f"the {what} cannot be changed")
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
     requester = view.requester.user_id if view.requester else None
-    lookup, facts = services.policy.lookup(action.tool), Facts()
-    if lookup is not None:
+    policy, facts = services.policy, Facts()
+    if (lookup := policy.lookup(action.tool)) is not None:
         facts = await services.look_up(lookup, action, view.agent, requester, within)
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
-    return _edit(services, attempt, proposal_of_program(view, action, facts))
+    return _edit(policy, attempt, proposal_of_program(view, action, facts))

@@ -9,6 +9,7 @@ from uuid import UUID
 from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.judgement import Judgement
+from agent.domain.policy import Policy
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
 from agent.runtime.judging.evaluation import judge, uses_of, with_rejection
@@ -59,7 +60,8 @@ async def _claim(
     sent: Facts | None,
     lease_seconds: float,
 ) -> ExternalClaim | AskedAgain:
-    policy, facts = services.policy, await _present_facts(services, view, sent)
+    policy = services.policy  # one for the facts and what is made of them: another may be loaded meanwhile
+    facts = await _present_facts(services, policy, view, sent)
     try:
         return await external.claim(
             services.db,
@@ -71,18 +73,20 @@ async def _claim(
             facts=facts,
             facts_are_read=policy.reads_facts(view.action.tool),
             policy_epoch=policy.epoch,
-            judge=partial(_judge, services, view),
+            judge=partial(_judge, policy, view),
         )
     except ClaimRefused as refused:
         if refused.kind != FACTS_CHANGED:
             raise
     shown = Facts(view.facts, source=view.facts_source)
-    return AskedAgain(await _ask_again(services, view, principal, facts or shown))
+    return AskedAgain(await _ask_again(services, policy, view, principal, facts or shown))
 
 
-async def _present_facts(services: Services, view: RequestView, sent: Facts | None) -> Facts | None:
+async def _present_facts(
+    services: Services, policy: Policy, view: RequestView, sent: Facts | None
+) -> Facts | None:
     """Looked up by Signoff if the policy in force says so, whatever it said before; else the program's."""
-    lookup = services.policy.lookup(view.action.tool)
+    lookup = policy.lookup(view.action.tool)
     if lookup is None and view.facts_source is FactsSource.SIGNOFF:
         return Facts()
     if lookup is None or view.status is not RequestStatus.APPROVED:
@@ -96,13 +100,15 @@ async def _present_facts(services: Services, view: RequestView, sent: Facts | No
     return facts
 
 
-def _judge(services: Services, view: RequestView, action: Action, facts: Facts) -> Judgement:
-    return judge(services.policy, proposal_of_program(view, action, facts))
+def _judge(policy: Policy, view: RequestView, action: Action, facts: Facts) -> Judgement:
+    return judge(policy, proposal_of_program(view, action, facts))
 
 
-async def _ask_again(services: Services, view: RequestView, principal: Principal, facts: Facts) -> UUID:
+async def _ask_again(
+    services: Services, policy: Policy, view: RequestView, principal: Principal, facts: Facts
+) -> UUID:
     proposal = proposal_of_program(view, view.action, facts)
-    judgement = judge(services.policy, proposal)
+    judgement = judge(policy, proposal)
     if judgement.verdict == "deny":
         raise Denied(judgement.because)
     judgement = await with_rejection(services.db, proposal, judgement)
@@ -111,7 +117,7 @@ async def _ask_again(services: Services, view: RequestView, principal: Principal
         destination = services.destination(rule.channel) if rule else None
     except SignoffError as away:
         raise SlackAway(str(away)) from None
-    uses = uses_of(services.policy, proposal)
+    uses = uses_of(policy, proposal)
     states = await limits.states(services.db, view.id, uses) if uses else ()
     return await changed_facts.void_and_ask(
         services.db,

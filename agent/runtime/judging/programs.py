@@ -15,6 +15,7 @@ from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
 from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.limits import Caller, LimitState, Use
+from agent.domain.policy import Policy
 from agent.domain.request import API, EXTERNAL, FactValues
 from agent.domain.request_view import RequestView
 from agent.domain.rules import Rule
@@ -140,10 +141,11 @@ async def ask(services: Services, question: ProgramQuestion) -> OpenOutcome | Le
 async def _judge_and_open(
     services: Services, question: ProgramQuestion, waiting: views.Waiting
 ) -> OpenOutcome | LetThrough:
-    proposal = await _with_facts(services, question)
-    judgement, uses = judge(services.policy, proposal), uses_of(services.policy, proposal)
+    policy = services.policy  # one for the facts and what is made of them: another may be loaded meanwhile
+    proposal = await _with_facts(services, policy, question)
+    judgement, uses = judge(policy, proposal), uses_of(policy, proposal)
     if await _is_unconfirmed(services, question, judgement, uses):
-        judgement = asked_instead(services.policy, proposal, judgement, UNCONFIRMED)
+        judgement = asked_instead(policy, proposal, judgement, UNCONFIRMED)
     asked = _asked(question, uses)
     judgement, states = await _count(services, question, proposal, asked, judgement)
     judgement = await after_rejections(services.db, proposal, judgement)
@@ -161,10 +163,10 @@ async def _judge_and_open(
     return await requests.open(services.db, new)
 
 
-async def _with_facts(services: Services, question: ProgramQuestion) -> Proposal:
+async def _with_facts(services: Services, policy: Policy, question: ProgramQuestion) -> Proposal:
     """With the facts that Signoff looks up, where policy says so."""
     proposal = proposal_of_program(question, question.action, question.facts)
-    lookup = services.policy.lookup(question.action.tool)
+    lookup = policy.lookup(question.action.tool)
     if lookup is None:
         return proposal
     requester = question.requester.user_id if question.requester else None
