@@ -13,6 +13,7 @@ from signoff.client.facts import FactsOrFunction, look_up_now
 from signoff.client.operations import PATIENCE, TIMEOUT, get, give_up, path_of
 from signoff.client.retries import send_with_retries
 from signoff.client.reviews import Approval, ClaimedAction, Review, concluded
+from signoff.description import bounded
 from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, MalformedArguments, SignoffError
 from signoff.values import Action
@@ -118,7 +119,7 @@ def report(
         body |= {"status": "succeeded", "result": _reportable(result)}
     else:
         words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        body |= {"status": "failed", "error": _text(words)[:MAX_ERROR] or "failed"}
+        body |= {"status": "failed", "error": bounded(_text(words), MAX_ERROR) or "failed"}
     if seconds is not None:
         body["seconds"] = seconds
     answer = yield from send_with_retries(
@@ -137,8 +138,8 @@ def _reportable(result: Any) -> Any:
     try:
         encoded = canonical_bytes(result)
     except MalformedArguments:
-        return _text(str(result))[:MAX_RESULT]
-    return json.loads(encoded) if len(encoded) <= MAX_RESULT else encoded.decode()[:MAX_RESULT]
+        return bounded(_text(str(result)), MAX_RESULT)
+    return json.loads(encoded) if len(encoded) <= MAX_RESULT else bounded(encoded.decode(), MAX_RESULT)
 
 
 def _text(words: str) -> str:
