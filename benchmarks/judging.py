@@ -71,8 +71,8 @@ max = 1e9
 """
 BOUNDS = "".join(LIMIT.format(n=n) for n in range(LIMITS))
 _FILL = """
-INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled, at)
-SELECT 'limit-' || l, gen_random_uuid(), false, 'all', 12.5, true, clock_timestamp() - random() * interval '24 hours'
+INSERT INTO limit_use (limit_name, key, subject, amount, settled, at)
+SELECT 'limit-' || l, gen_random_uuid(), 'all', 12.5, true, clock_timestamp() - random() * interval '24 hours'
 FROM generate_series(0, %s - 1) AS l, generate_series(1, %s) AS n
 """
 

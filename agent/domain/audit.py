@@ -118,8 +118,13 @@ def run_subject(run_id: UUID) -> str:
     return f"run:{run_id}"
 
 
-def call_subject(run_id: UUID, request_id: UUID | None) -> str:
-    return request_subject(request_id) if request_id else run_subject(run_id)
+def call_subject(run_id: UUID | None, request_id: UUID | None) -> str:
+    """The chain of a call: its request's, or without one that of the run that proposed it."""
+    if request_id is not None:
+        return request_subject(request_id)
+    if run_id is None:
+        raise ValueError("a call that no run proposed has a request")
+    return run_subject(run_id)
 
 
 def terms_digest(terms: object) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.judgement import Judgement
 from agent.domain.rules import Rule
+from agent.domain.run import CallExecutor
 from signoff.values import Action
 
 
@@ -30,6 +31,8 @@ class StoredApproval:
     """Of the tool's parameters; None: not compared."""
     asked_version: str | None
     """The agent's; None: not compared."""
+    executor_asked: CallExecutor | None
+    """Who was to carry it out; None: not compared."""
     facts: bytes | None
     """As shown, in canonical form."""
     facts_source: FactsSource | None
@@ -62,6 +65,7 @@ class WouldRun:
     facts_are_read: bool = False
     """By a rule or limit for this tool."""
     signature: bytes | None = None
+    executor: CallExecutor | None = None
     agent_version: str | None = None
 
     @property
@@ -124,6 +128,8 @@ def _other_code(approval: StoredApproval, decided: Action, now: WouldRun) -> str
         return "the tool would get arguments that people did not see: its defaults or types have changed"
     if approval.signature_decided not in (None, now.signature):
         return "the tool's parameters have changed"
+    if approval.executor_asked not in (None, now.executor):
+        return "the tool is executed elsewhere now"
     if approval.asked_version not in (None, agent_version):
         return f"the agent is at version {agent_version}, but people were asked about version {approval.asked_version}"
     return None

@@ -140,6 +140,7 @@ class RequestView:
     agent: str
     agent_version: str
     run_id: UUID | None
+    call_id: UUID
     source: str
     requester: Person | None
     requester_asserted: str
@@ -158,6 +159,7 @@ class RequestView:
     voided: bool = False  # facts changed before execution, or `outdated`
     outdated: bool = False  # `execute_within` passed before it could begin
     stopped: bool = False  # its run ended before the call began
+    unable: bool = False  # no program could begin it any more
     place_nonce: str = ""  # where this view is drawn
     message_ts: str | None = None
     run_channel_id: str | None = None
@@ -176,10 +178,9 @@ class RequestView:
     run_principal: str | None = None  # who started the run
     names_agent: bool = False  # its key names the agent itself
     client_id: str = ""  # the opener's own id
-    lapse_at: datetime | None = None  # an external executor must claim it before
+    lapse_at: datetime | None = None  # the program that executes it must claim it before
     lapsed_at: datetime | None = None
     executor: str | None = None  # the executing program, "*" for any
-    claim_until: datetime | None = None  # by that program
     handed_over_at: datetime | None = None  # the asker has read the approval, and may have acted
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
     facts_source: FactsSource | None = None  # None: the tool itself, or none
@@ -208,7 +209,7 @@ class RequestView:
     def held_up(self) -> bool:
         """A pause keeps it from beginning, or would once approved."""
         begun = self.execution is not None and self.execution.status is not ExecutionStatus.IN_DOUBT
-        if self.paused_by is None or self.voided or self.stopped or begun:
+        if self.paused_by is None or self.voided or self.stopped or self.unable or begun:
             return False
         return self.status in (RequestStatus.WAITING, RequestStatus.APPROVED)
 
@@ -220,7 +221,7 @@ class RequestView:
             voided=self.voided,
             lapsed=self.lapsed_at is not None,
             handed_over=self.handed_over_at is not None,
-            stopped=self.stopped,
+            stopped=self.stopped or self.unable,
             execution=execution.status if execution else None,
             settled_as=execution.settled_as if execution else None,
             retrying=execution is not None and execution.retry_at is not None,

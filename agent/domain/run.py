@@ -5,7 +5,8 @@ turn has read.
 
 Tool call: ``new`` (not evaluated) ``-> asked | ready | refused``; ``asked -> ready | refused``; ``ready -> claimed |
 asked`` (again, when its facts have changed); ``claimed -> in_doubt | answered``; ``in_doubt -> ready | answered``
-(settled); ``refused -> answered``; for another agent ``ready -> delegated -> answered``.
+(settled); ``refused -> answered``; for another agent ``ready -> delegated -> answered``. A program's call is born
+``asked``, and is ``answered`` as soon as nothing more can happen.
 """
 
 from __future__ import annotations
@@ -50,6 +51,14 @@ class CallState(StrEnum):
     DELEGATED = "delegated"
     IN_DOUBT = "in_doubt"
     ANSWERED = "answered"
+
+
+class CallExecutor(StrEnum):
+    """Who carries a call's action out."""
+
+    HERE = "here"
+    PROGRAM = "program"
+    NONE = "none"  # there is only a question to answer
 
 
 class AnswerKind(StrEnum):

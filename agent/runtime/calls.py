@@ -9,7 +9,7 @@ import structlog
 
 from agent.domain.judgement import Judgement
 from agent.domain.limits import LimitState, Use
-from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
+from agent.domain.run import AnswerKind, CallAnswer, CallExecutor, CallState, RunStatus
 from agent.fault_points import point
 from agent.runtime import claims, hooks, stored_text
 from agent.runtime.agents import Agent
@@ -24,7 +24,6 @@ from agent.store import views
 from agent.store.grants import GrantState
 from agent.store.views import OpenCallDetails, QuestionContext
 from agent.usecases import requests, runs
-from agent.usecases.executions import external_calls
 from signoff.errors import CollaborationError, Conflict, MalformedArguments
 
 log = structlog.get_logger(__name__)
@@ -61,12 +60,9 @@ async def _step(services: Services, call_id: UUID) -> bool:
             return await hooks.announce(services, work, tool)
         case CallState.READY if not work.retried_later and isinstance(tool, SleepTool):
             await runs.wake_up(services.db, work.call.id)
-        case CallState.READY if not work.retried_later and not work.handed_out:
+        case CallState.READY if not work.retried_later and work.executor is CallExecutor.HERE:
             point("before_resume")
             await hooks.undo_preparation(services, work, tool)
-            if tool is not None and tool.executor:
-                await _hand_out(services, work, tool)
-                return False
             if tool is None:
                 why = f"the tool {work.call.tool} no longer exists; nothing ran"
                 await claims.give_up(services, work, None, why)
@@ -106,9 +102,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
     if judgement.verdict == "run" and work.call.request_id is None:
-        if await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch):
-            if tool.executor:
-                return True
+        if await _pass(services, call, judgement) and not tool.external:
             with claims.room(services, work, tool):
                 await claims.run_tool(
                     services, work, tool, action, uses, epoch=judgement.epoch, judgement=judgement
@@ -129,10 +123,22 @@ async def _limited(
             context_of(services, call, judgement),
         )
         return *limited, context
-    claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.executor
+    claimed_now = judgement.verdict == "run" and call.work.call.request_id is None and not call.tool.external
     if claimed_now and services.full_limits.may_have_room(uses):
         return judgement, (), None
     return *await within_limits(services, call.proposal, judgement, uses, call.work.call.id), None
+
+
+async def _pass(services: Services, call: CurrentCall, judgement: Judgement) -> bool:
+    tool = call.tool
+    return await runs.pass_call(
+        services.db,
+        call.work.call.id,
+        call.action,
+        executor=tool.executor,
+        executor_key=tool.executor_key,
+        policy_epoch=judgement.epoch,
+    )
 
 
 async def _ask(
@@ -180,8 +186,8 @@ async def _run_under_grant(
     if not covers:
         return False
     work, tool, action = call.work, call.tool, call.action
-    if tool.executor:  # the executing program's claim is the use
-        return await runs.pass_call(services.db, work.call.id, action, policy_epoch=judgement.epoch)
+    if tool.external:  # the executing program's claim is the use
+        return await _pass(services, call, judgement)
     with claims.room(services, work, tool):
         return await claims.run_covered(services, work, tool, action, covers, uses, epoch=judgement.epoch)
 
@@ -207,21 +213,6 @@ async def _refuse(
     epoch = judgement.epoch if judgement else None
     await runs.refuse_call(services.db, work.call.id, answer, policy_epoch=epoch, judgement=judgement)
     return True
-
-
-async def _hand_out(services: Services, work: OpenCallDetails, tool: Tool) -> None:
-    if work.claim_over:
-        why = "no program claimed it in time; nothing was done"
-        await claims.give_up(services, work, tool, why)
-        return
-    within = work.policy["execute_within"] if work.policy else external_calls.CLAIM_WITHIN
-    if await external_calls.hand_out(services.db, work.call.id, within):
-        log.info(
-            "call offered to external programs",
-            action="call.handed_out",
-            call_id=str(work.call.id),
-            executor=tool.executor,
-        )
 
 
 async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:

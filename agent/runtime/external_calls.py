@@ -6,47 +6,42 @@ policy and facts, like a worker's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from agent import tracing
 from agent.domain.api_keys import Principal
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import CallState
-from agent.runtime import claims
+from agent.runtime import claims, hooks
 from agent.runtime.agents import Agent
 from agent.runtime.ready_calls import NEEDS_APPROVAL, ready_call
 from agent.runtime.services import Services
 from agent.runtime.step_tools import StepTool
 from agent.runtime.tool import Tool
 from agent.store import views
-from agent.store.external_calls import ExternalCallAttempt, HandedOutCall
+from agent.store.executions import ProgramAttempt
 from agent.store.ids import new_id
-from agent.store.views import OpenCallDetails
-from agent.usecases.executions import Claim, ClaimTerms, Outcome, Report, external_calls
-from agent.usecases.executions.external import ClaimRefused, ReportRefused, TokenOf, hash_of, random_token
-from signoff.values import Action
+from agent.store.views import HandedOutCall, OpenCallDetails
+from agent.usecases.executions import ClaimTerms, Outcome, Report
+from agent.usecases.executions.programs import (
+    ClaimRefused,
+    ProgramClaim,
+    ReportRefused,
+    TokenOf,
+    find_attempt,
+    find_open_claim,
+    hash_of,
+    random_token,
+)
 
 NO_SUCH_CALL = "There is no such call, or this key may not execute it."
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalCallClaim:
-    """The right to execute exactly ``action``, once. ``token`` goes with the report."""
-
-    call_id: UUID
-    execution_id: UUID
-    request_id: UUID | None
-    attempt: int
-    action: Action
-    token: str
-    lease_seconds: float
-
-    @property
-    def idempotency_key(self) -> str:
-        return str(self.call_id)
+PAGE = 100
 
 
 async def handed_out(services: Services, principal: Principal) -> list[HandedOutCall]:
@@ -56,7 +51,7 @@ async def handed_out(services: Services, principal: Principal) -> list[HandedOut
         for tool in agent.tools
         if may_execute(principal, tool)
     ]
-    return await external_calls.handed_out(services.db, tools) if tools else []
+    return await services.db.read(views.handed_out, tools, principal.key, PAGE) if tools else []
 
 
 def may_execute(principal: Principal, tool: Tool) -> bool:
@@ -71,7 +66,7 @@ async def claim(
     *,
     digest: bytes | None,
     lease_seconds: float,
-) -> ExternalCallClaim:
+) -> ProgramClaim:
     """Claim the call for a program. Raises NotFound, ClaimRefused and OutdatedPolicy.
 
     An open attempt is returned again if ``token_of`` gives its token: the first answer was lost.
@@ -81,16 +76,29 @@ async def claim(
 
 
 async def report(
-    services: Services, call_id: UUID, principal: Principal, token: str, outcome: Outcome, result: Any = None
+    services: Services,
+    call_id: UUID,
+    principal: Principal,
+    token: str,
+    outcome: Outcome,
+    result: Any = None,
+    *,
+    of: str = "call",
 ) -> None:
-    """Write a claimed call's outcome, once, and answer its run. Raises ReportRefused.
+    """Write a claimed call's outcome, once, and answer the run that proposed it. Raises ReportRefused.
 
     ``outcome`` has ``result`` as a model reads it; a step returns the value.
     """
-    attempt = await external_calls.find_attempt(services.db, call_id, token)
+    about = {"call_id": str(call_id), "status": outcome.status.value}
+    attempt = await find_attempt(services.db, call_id, token)
     if attempt is None or attempt.worker != principal.name:
-        raise ReportRefused("wrong-token", "this token does not belong to a claim of this call")
-    tool = _tool(services, attempt)
+        raise ReportRefused("wrong-token", f"this token does not belong to a claim of this {of}")
+    with tracing.span_within("report", attempt.request_id or call_id, attempt.request_id or call_id, about):
+        await _report(services, attempt, outcome, result)
+
+
+async def _report(services: Services, attempt: ProgramAttempt, outcome: Outcome, result: Any) -> None:
+    tool = _tool(services, attempt) if attempt.run_id else None
     if outcome.status is ExecutionStatus.SUCCEEDED and isinstance(tool, StepTool):
         outcome = replace(outcome, text=tool.stored_result(result))
     if await services.joint_writes.reports.join(Report(attempt, outcome)):
@@ -100,7 +108,7 @@ async def report(
     raise ReportRefused("late", "the claim had expired: the result is recorded, and a person settles it")
 
 
-def _tool(services: Services, attempt: ExternalCallAttempt) -> Tool | None:
+def _tool(services: Services, attempt: ProgramAttempt) -> Tool | None:
     agent = services.registry.find(attempt.agent)
     return agent.tool(attempt.tool) if agent else None
 
@@ -112,12 +120,13 @@ async def _claim(
     token_of: TokenOf,
     digest: bytes | None,
     lease_seconds: float,
-) -> ExternalCallClaim:
+) -> ProgramClaim:
     work, agent, tool = await _found(services, call_id, principal)
     taken = work.call.state is CallState.CLAIMED
-    if taken and (repeated := await external_calls.find_open_claim(services.db, call_id, token_of)):
-        return _granted(repeated, token_of(repeated.execution_id), lease_seconds)
+    if taken and (repeated := await find_open_claim(services.db, call_id, token_of)):
+        return ProgramClaim.of(repeated, token_of(repeated.execution_id), lease_seconds)
     _check_ready(work)
+    await hooks.undo_preparation(services, work, tool)
     ready = await ready_call(services, work, agent, tool)
     if isinstance(ready, bool):
         raise ClaimRefused("not-approved", "it can no longer begin as approved: nothing was done")
@@ -145,19 +154,7 @@ async def _claim(
         raise ClaimRefused(
             "not-ready", "it cannot begin now: it was claimed, stopped or paused, or is being evaluated again"
         )
-    return _granted(claimed, token, lease_seconds)
-
-
-def _granted(claim: Claim, token: str, lease_seconds: float) -> ExternalCallClaim:
-    return ExternalCallClaim(
-        claim.call_id,
-        claim.execution_id,
-        claim.request_id,
-        claim.attempt,
-        claim.action,
-        token,
-        lease_seconds,
-    )
+    return ProgramClaim.of(claimed, token, lease_seconds)
 
 
 async def _found(
@@ -168,12 +165,14 @@ async def _found(
     tool = agent.tool(work.call.tool) if agent and work else None
     if work is None or agent is None or tool is None or not may_execute(principal, tool):
         raise NotFound(NO_SUCH_CALL)
+    if work.executor_key not in (None, principal.key):  # that of another tool of this name
+        raise NotFound(NO_SUCH_CALL)
     return work, agent, tool
 
 
 def _check_ready(work: OpenCallDetails) -> None:
     match work.call.state:
-        case CallState.READY if work.claim_over:
+        case CallState.READY if work.lapsed:
             raise ClaimRefused("lapsed", "it was not claimed in time")
         case CallState.READY:
             return

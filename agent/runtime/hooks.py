@@ -4,7 +4,7 @@ from typing import Any
 
 import structlog
 
-from agent.domain.run import AnswerKind
+from agent.domain.run import AnswerKind, CallExecutor
 from agent.runtime import stored_text
 from agent.runtime.judging.run_calls import read_action
 from agent.runtime.services import Services
@@ -52,6 +52,8 @@ async def _release_edited(services: Services, tool: Tool | None, work: OpenCallD
 async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
     await undo_preparation(services, work, tool)
     kind = work.call.answer.kind if work.call.answer else None
+    if kind is AnswerKind.ERROR and work.executor is CallExecutor.PROGRAM:
+        kind = AnswerKind.DENIED  # no program could begin it any more
     if tool is not None and tool.on_refused is not None and kind in _HEARD:
         action = _refused_action(work, tool)
         if action is not None:

@@ -22,10 +22,12 @@ class JointWrites:
         self._db = db
         self._worker = worker
         self.claims: Wave[CallToClaim, Claim | None] = Wave(
-            executions.ClaimCalls(db).send, key=lambda call: call.run_id, abandon=self._never_begun
+            executions.ClaimCalls(db).send,
+            key=lambda call: call.run_id or call.call_id,
+            abandon=self._never_begun,
         )
         self.reports: Wave[Report, bool] = Wave(
-            executions.WriteReports(db).send, key=lambda report: report.claim.run_id
+            executions.WriteReports(db).send, key=lambda report: report.claim.run_id or report.claim.call_id
         )
         self._leases: Wave[UUID, LeasedRun | None] = Wave(
             runs.LeaseRuns(db, worker).send, key=lambda run_id: run_id, abandon=self._give_back
@@ -48,8 +50,8 @@ class JointWrites:
                 await asyncio.gather(*(wave.finish() for wave in waves))
 
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
-        """The service stops. A retryable call is retried when its lease has expired."""
-        if claim is not None and not call.terms.idempotent:
+        """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
+        if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
             words = "the service stopped before it began; nothing ran"
             await self.reports.join(Report(claim, Outcome(ExecutionStatus.FAILED, words)))
 

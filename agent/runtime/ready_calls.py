@@ -62,6 +62,9 @@ async def ready_call(
     except NotDone as nothing:
         await claims.give_up(services, work, tool, str(nothing))
         return False
+    if tool.executor is not work.executor and (decided is None or work.attempts):
+        await claims.give_up(services, work, tool, claims.TOOL_CHANGED)
+        return False
     call = CurrentCall(work, agent, tool, action, facts)
     judgement = judge(services.policy, call.proposal)
     if decided is None and judgement.verdict == "deny":
@@ -77,7 +80,14 @@ async def ready_call(
         return ReadyToRun(action, uses, judgement.epoch, covers)
     if decided is None:
         return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
-    would = WouldRun(action, facts, judgement, signature=tool.signature.digest, agent_version=agent.version)
+    would = WouldRun(
+        action,
+        facts,
+        judgement,
+        signature=tool.signature.digest,
+        executor=tool.executor,
+        agent_version=agent.version,
+    )
     missing = uncovered(work, decided, would)
     if missing is None:
         return ReadyToRun(action, uses, judgement.epoch)

@@ -10,6 +10,7 @@ from typing_extensions import ParamSpec, TypeVar
 from agent.domain import description_template
 from agent.domain.judgement import ToolTraits
 from agent.domain.rules import Rule
+from agent.domain.run import CallExecutor
 from agent.domain.spelling import meant
 from agent.runtime import docstrings, stored_text
 from agent.runtime.signature import Signature, ToolContext, check_subset, signature_of
@@ -134,9 +135,13 @@ class Tool(Generic[P, R]):
         return min(LONGEST_BACKOFF, self.backoff * 2.0 ** (attempt - 1))
 
     @property
-    def executor(self) -> str | None:
-        """The executing program's key, `*` for any; None: the service."""
-        return ("*" if self.external is True else self.external) or None
+    def executor(self) -> CallExecutor:
+        return CallExecutor.PROGRAM if self.external else CallExecutor.HERE
+
+    @property
+    def executor_key(self) -> str | None:
+        """The only key whose program may execute it, if there is one."""
+        return self.external if isinstance(self.external, str) else None
 
     @property
     def repeatable(self) -> bool:

@@ -74,6 +74,13 @@ def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy]
         same = tool.version == action.tool_version
         return None if same else (f"the tool is now at version {tool.version}", Remedy.ASK_AGAIN)
     now = Action(tool.name, tool.version, completed)
-    would = WouldRun(now, facts, judged, signature=tool.signature.digest, agent_version=agent.version)
+    would = WouldRun(
+        now,
+        facts,
+        judged,
+        signature=tool.signature.digest,
+        executor=tool.executor,
+        agent_version=agent.version,
+    )
     missing = uncovered(call, action, would)
     return None if missing is None else (f"{missing.because}: an approval no longer counts", Remedy.ASK_AGAIN)

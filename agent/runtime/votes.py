@@ -176,7 +176,7 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
     """The tool, if served here, without a hook or lookup, and covered by the approval. Raises OutdatedPolicy."""
     agent = services.registry.find(call.run.agent)
     tool = agent.tool(call.tool) if agent else None
-    if agent is None or tool is None or tool.executor or tool.facts or tool.on_pending or tool.on_refused:
+    if agent is None or tool is None or tool.external or tool.facts or tool.on_pending or tool.on_refused:
         return None
     if tool.concurrency is not None or agent.concurrency is not None:
         return None
@@ -188,7 +188,14 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
         return None
     judgement = judge(services.policy, proposal_of(call.run, tool, now, Facts()))
     check_epoch(judgement.epoch, call.policy_epoch)
-    would = WouldRun(now, Facts(), judgement, signature=tool.signature.digest, agent_version=agent.version)
+    would = WouldRun(
+        now,
+        Facts(),
+        judgement,
+        signature=tool.signature.digest,
+        executor=tool.executor,
+        agent_version=agent.version,
+    )
     return None if uncovered(call, approved, would) else tool
 
 

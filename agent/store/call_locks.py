@@ -12,10 +12,11 @@ from agent.domain.audit import request_subject
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note
 from agent.domain.limits import Use
+from agent.domain.people import Exclusion
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import Change
-from agent.domain.run import AnswerKind, CallAnswer, CallState
-from agent.store import audit, concurrency, consent_terms, limits, pause, runs
+from agent.domain.run import AnswerKind, CallAnswer, CallExecutor, CallState
+from agent.store import audit, concurrency, consent_terms, exclusions, limits, pause, runs
 from agent.store.audit import ChainHead
 from agent.store.concurrency import ConcurrencyLimit, Room
 from agent.store.limits import LimitRoom
@@ -43,8 +44,12 @@ class NewCall:
 @dataclass(frozen=True, slots=True)
 class StoredCall:
     id: UUID
-    run_id: UUID
+    run_id: UUID | None
+    """None: a program proposes it."""
     agent: str
+    executor: CallExecutor
+    lapsed: bool
+    """The time is over in which a program may begin it."""
     state: CallState
     blocking: bool
     tool: str
@@ -61,6 +66,8 @@ class StoredCall:
     destination: Destination | None
     subject: str
     """The request's, or without one the run's."""
+    excluded: tuple[Exclusion, ...]
+    """From the request."""
     voided: bool
     on_reject: str | None
     outcome: RequestStatus | None
@@ -94,6 +101,7 @@ class StoredCall:
 
 
 async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
+    """None also if a program proposed it."""
     found: UUID | None = (await connection.execute(_RUN_OF_CALL, {"id": call_id})).scalar_one_or_none()
     return found
 
@@ -149,17 +157,18 @@ async def lock_ready(
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """Lock calls, in any state, behind their runs, with chain heads and the room under the limits.
+    """Lock calls, in any state, behind the runs that proposed them, with chain heads and the room under the limits.
 
     ``wait``: for other transactions' locks.
     """
     bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
     limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()
     of_heads = (audit.TAKE_HEADS if wait else audit.TRY_HEADS,) if subjects else ()
-    _, taken, calls, *read, found = await query(
+    of_runs = (runs.TAKE if wait else runs.TRY,) if run_ids else ()
+    _, *taken, found = await query(
         connection,
         pause.HOLD,
-        runs.TAKE if wait else runs.TRY,
+        *of_runs,
         _TAKE_CALLS if wait else _TRY_CALLS,
         *bounded,
         *limited,
@@ -171,13 +180,14 @@ async def lock_ready(
         **concurrency.parameters(bounds),
         **limits.parameters(uses, call_ids),
     )
-    held = {row.id for row in (*taken, *calls)}
+    rows, read = taken[: len(of_runs) + 1], taken[len(of_runs) + 1 :]
+    held = {row.id for each in rows for row in each}
     heads = {row.subject: row for row in read.pop()} if of_heads else {}
     room, left = Room(*read[: len(bounded)]), LimitRoom(*read[len(bounded) :])
     return {
         row.id: _ready(row, heads.get(row.subject), room, left)
         for row in found
-        if row.id in held and row.run_id in held
+        if row.id in held and (row.run_id is None or row.run_id in held)
     }
 
 
@@ -196,6 +206,8 @@ def _stored(row: Row[Any]) -> StoredCall:
     return row_as(
         StoredCall,
         row,
+        raw_arguments=row.raw_arguments or "",
+        excluded=exclusions.from_json(row.excluded or ()),
         terms_stand=consent_terms.stand(row),
         answer=answer,
         changes=stored_changes(row.changes),
@@ -226,11 +238,12 @@ FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FO
 _CALL = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AS named (id)
 JOIN LATERAL (
-SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
-       c.answer_kind::text AS answer_kind, c.answer, c.action,
-       a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS unneeded,
-       a.status = 'pending_approval' AS parked, clock_timestamp() AS at,
-       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
+SELECT c.id, c.run_id, c.agent, c.executor::text AS executor, c.state::text AS state, c.blocking, c.tool,
+       c.raw_arguments, c.ask_no, c.repeats, c.answer_kind::text AS answer_kind, c.answer, c.action,
+       coalesce(a.status IN ('denied', 'failed', 'cancelled'), false) AND c.repeats IS NULL AS unneeded,
+       coalesce(a.status = 'pending_approval', false) AS parked, clock_timestamp() AS at,
+       coalesce(c.lapse_at <= clock_timestamp(), false) AS lapsed,
+       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', c.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at IS NOT NULL AS voided,
        r.policy ->> 'on_reject' AS on_reject, r.approvers, r.excluded, r.approvals_required, r.expires_at,
@@ -249,7 +262,7 @@ SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.ra
        (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
         WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again,
        coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
-FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+FROM tool_call AS c LEFT JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.database.wakeups import Wakeup
-from agent.domain.run import CallAnswer, ProposedCall
+from agent.domain.run import AnswerKind, CallAnswer, CallExecutor, ProposedCall
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
+from agent.store.rows import row_as
 from agent.store.runs import LockedRun
 from signoff.values import Action
 
@@ -49,6 +51,8 @@ def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
     tx.add(
         _ASK,
         call=new.call_id,
+        executor=new.executor.value,
+        executor_key=new.executor_key,
         version=new.action.tool_version,
         action=new.action.canonical,
         digest=new.action.digest,
@@ -57,8 +61,23 @@ def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
     )
 
 
-def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
-    tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
+def mark_ready(
+    tx: Transaction,
+    call_id: UUID,
+    action: Action,
+    executor: CallExecutor = CallExecutor.HERE,
+    executor_key: str | None = None,
+) -> None:
+    """A program has a day to claim it."""
+    tx.add(
+        _LET_RUN,
+        call=call_id,
+        executor=executor.value,
+        executor_key=executor_key,
+        version=action.tool_version,
+        action=action.canonical,
+        digest=action.digest,
+    )
 
 
 def sleep_until_ready(tx: Transaction, call_id: UUID, action: Action, seconds: float) -> None:
@@ -90,8 +109,15 @@ def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
     tx.add_rows(_ANSWER, [{"id": call_id, "kind": given.kind.value, "answer": given.text}])
 
 
-def stop(tx: Transaction, call_id: UUID, agent: str, reason: str = "the run has ended; nothing ran") -> None:
-    tx.add(_STOP, call=call_id, reason=reason)
+def stop(
+    tx: Transaction,
+    call_id: UUID,
+    agent: str,
+    reason: str = "the run has ended; nothing ran",
+    kind: AnswerKind = AnswerKind.WITHDRAWN,
+) -> None:
+    """A ready call of a run does not begin."""
+    tx.add(_STOP, call=call_id, kind=kind.value, reason=reason)
     tx.wake(Wakeup.call(call_id, agent))
 
 
@@ -111,6 +137,38 @@ def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
 def delegate(tx: Transaction, call_id: UUID, *, blocking: bool) -> None:
     """The claimed attempt becomes a child run; the run waits if ``blocking``."""
     tx.add(_DELEGATE, call=call_id, blocking=blocking)
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueCall:
+    """A ready call that no program has claimed in time."""
+
+    id: UUID
+    run_id: UUID | None
+    agent: str
+    handed_over_at: datetime | None
+    request_id: UUID | None
+    destination: Destination | None
+
+
+async def lock_overdue(
+    connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
+) -> list[OverdueCall]:
+    """Those that nobody else holds, except ``but``; or ``only`` this one."""
+    due = {"limit": limit, "but": list(but), "only": only}
+    return [row_as(OverdueCall, row) for row in await connection.execute(_OVERDUE, due)]
+
+
+def lapse(tx: Transaction, ended: Mapping[UUID, CallAnswer]) -> None:
+    """Nobody may begin these ready calls any more; a run gets the answer."""
+    rows = [{"id": each, "kind": answer.kind.value, "answer": answer.text} for each, answer in ended.items()]
+    tx.add_rows(_LAPSE, rows)
+
+
+async def hand_over(tx: Transaction, request_ids: Collection[UUID]) -> dict[UUID, datetime]:
+    """The programs that asked read that they may claim these. Returns the first read times."""
+    rows = await tx.execute(_HAND_OVER, {"ids": list(request_ids)})
+    return {row.id: row.handed_over_at for row in rows}
 
 
 def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
@@ -133,26 +191,32 @@ async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
 
 
 _PROPOSE = text("""
-INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, place, blocking)
-SELECT e.*, true FROM json_to_recordset(:rows) AS e (
+INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, place, blocking, executor)
+SELECT e.*, true, 'here' FROM json_to_recordset(:rows) AS e (
     id uuid, run_id uuid, agent text, turn int, index int, model_call_id text, tool text, raw_arguments text,
     place text)
 """)
 _ASK = text("""
-UPDATE tool_call SET state = 'asked', tool_version = :version, action = :action, digest = :digest,
-       blocking = :blocking, ask_no = ask_no + 1, lease_until = NULL, claim_until = NULL,
+UPDATE tool_call SET state = 'asked', executor = :executor, executor_key = CAST(:executor_key AS text),
+       tool_version = CASE WHEN run_id IS NOT NULL THEN :version END,
+       action = CASE WHEN run_id IS NOT NULL THEN CAST(:action AS bytea) END,
+       digest = CASE WHEN run_id IS NOT NULL THEN CAST(:digest AS bytea) END,
+       blocking = :blocking, ask_no = ask_no + 1, lease_until = NULL, lapse_at = NULL, handed_over_at = NULL,
        announced_at = CASE WHEN :announced THEN clock_timestamp() END
 WHERE id = :call
 """)
 _LET_RUN = text("""
-UPDATE tool_call SET state = 'ready', tool_version = :version, action = :action, digest = :digest
+UPDATE tool_call SET state = 'ready', tool_version = :version, action = :action, digest = :digest,
+       executor = CAST(:executor AS call_executor), executor_key = CAST(:executor_key AS text),
+       lapse_at = CASE WHEN CAST(:executor AS call_executor) = 'program'
+                       THEN clock_timestamp() + time_to_claim(id, ask_no) END
 WHERE id = :call AND state = 'new'
 """)
 _SLEEP = text("""
 UPDATE tool_call SET retry_at = clock_timestamp() + make_interval(secs => CAST(:seconds AS float)) WHERE id = :call
 """)
 _JUDGE_AGAIN = text("""
-UPDATE tool_call SET state = 'new', claim_until = NULL WHERE id = :call AND state = 'ready'
+UPDATE tool_call SET state = 'new', lapse_at = NULL WHERE id = :call AND state = 'ready'
 """)
 _REFUSE = text("""
 UPDATE tool_call SET state = 'refused', answer_kind = :kind, answer = :answer
@@ -160,7 +224,7 @@ WHERE id = :call AND state = 'new'
 """)
 _STOP_ALL = text("""
 WITH stopped AS (
-    UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason
+    UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason, lapse_at = NULL
     WHERE run_id = ANY(:runs) AND state IN ('new', 'ready') RETURNING id, ask_no
 )
 SELECT r.id, r.team_id, r.channel_id FROM stopped
@@ -168,11 +232,12 @@ JOIN approval_request AS r ON r.call_id = stopped.id AND r.ask_no = stopped.ask_
 WHERE r.status = 'approved' ORDER BY r.id
 """)
 _STOP = text("""
-UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason
+UPDATE tool_call SET state = 'refused', answer_kind = :kind, answer = :reason, lapse_at = NULL
 WHERE id = :call AND state = 'ready'
 """)
 _ANSWER = text("""
-UPDATE tool_call AS c SET state = 'answered', answer_kind = e.kind, answer = e.answer, lease_until = NULL,
+UPDATE tool_call AS c SET state = 'answered', answer_kind = e.kind, lease_until = NULL,
+                          answer = CASE WHEN c.run_id IS NOT NULL THEN e.answer END,
                           answered_at = clock_timestamp()
 FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, kind answer_kind, answer text)
       LIMIT (SELECT CAST(:many AS int))) AS e
@@ -193,14 +258,39 @@ _DOUBT = text("UPDATE tool_call SET state = 'in_doubt' WHERE id = :call AND stat
 _READY_AGAIN = text("""
 UPDATE tool_call
 SET state = 'ready', retry_at = clock_timestamp() + make_interval(secs => CAST(:seconds AS float)),
-    claim_until = NULL
+    handed_over_at = NULL,
+    lapse_at = CASE WHEN executor = 'program' THEN clock_timestamp() + time_to_claim(id, ask_no) END
 WHERE id = :call AND state IN ('in_doubt', 'claimed')
 """)
+_OVERDUE = text("""
+SELECT c.id, c.run_id, c.agent, c.handed_over_at, r.id AS request_id, r.team_id, r.channel_id
+FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+WHERE c.executor = 'program' AND c.state = 'ready' AND c.lapse_at <= (SELECT clock_timestamp())
+  AND c.id <> ALL(CAST(:but AS uuid[])) AND (CAST(:only AS uuid) IS NULL OR c.id = :only)
+ORDER BY c.lapse_at LIMIT :limit FOR NO KEY UPDATE OF c SKIP LOCKED
+""")
+_LAPSE = text("""
+UPDATE tool_call AS c SET answer_kind = e.kind, lapse_at = NULL, lapsed_at = clock_timestamp(),
+       state = CASE WHEN c.run_id IS NULL THEN CAST('answered' AS call_state) ELSE 'refused' END,
+       answer = CASE WHEN c.run_id IS NOT NULL THEN e.answer END,
+       answered_at = CASE WHEN c.run_id IS NULL THEN clock_timestamp() END
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, kind answer_kind, answer text)
+      LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE c.id = e.id AND c.state = 'ready'
+""")
+_HAND_OVER = text("""
+UPDATE tool_call AS c SET handed_over_at = coalesce(c.handed_over_at, clock_timestamp())
+FROM (SELECT c.id, r.id AS request_id FROM approval_request AS r
+      JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
+      WHERE r.id = ANY(CAST(:ids AS uuid[])) AND c.run_id IS NULL AND c.lapse_at IS NOT NULL
+      ORDER BY c.id FOR NO KEY UPDATE OF c) AS claimable
+WHERE c.id = claimable.id RETURNING claimable.request_id AS id, c.handed_over_at
+""")
 _REPEAT = text("""
-INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking, repeats)
+INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking, repeats, executor)
 SELECT :id, c.run_id, (SELECT agent FROM agent_run WHERE id = c.run_id), c.turn,
        (SELECT max(index) + 1 FROM tool_call WHERE run_id = c.run_id AND turn = c.turn),
-       c.model_call_id, c.tool, c.raw_arguments, false, c.id
+       c.model_call_id, c.tool, c.raw_arguments, false, c.id, 'here'
 FROM tool_call AS c WHERE c.id = :call
 ON CONFLICT (repeats) DO NOTHING
 """)

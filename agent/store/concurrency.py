@@ -63,7 +63,7 @@ FROM unnest(CAST(:bounds AS text[])) AS name
 COUNT = text("""
 SELECT named.name,
        (SELECT count(*) FROM execution AS e WHERE e.status = 'claimed' AND (
-            SELECT c.agent = named.agent AND c.tool = coalesce(named.tool, c.tool)
+            SELECT c.run_id IS NOT NULL AND c.agent = named.agent AND c.tool = coalesce(named.tool, c.tool)
             FROM tool_call AS c WHERE c.id = e.call_id)) AS claimed
 FROM unnest(CAST(:bounds AS text[]), CAST(:agents AS text[]), CAST(:tools AS text[])) AS named (name, agent, tool)
 """)

@@ -25,7 +25,8 @@ class Decision:
     by: Person | None
     reason: str | None
     at: datetime
-    call_id: UUID | None
+    call_id: UUID
+    run_id: UUID | None
     agent: str
     call_state: CallState
     refused_as: AnswerKind | None
@@ -62,13 +63,18 @@ WITH e AS (
     INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
     SELECT request_id, outcome, revision, digest, by_team_id, by_user_id, reason, at FROM e
 ), moved AS (
-    UPDATE tool_call AS c SET state = e.call_state, answer_kind = e.refused_as,
-                              answer = CASE WHEN e.refused_as IS NOT NULL THEN coalesce(e.reason, '') END
-    FROM e WHERE c.id = e.call_id AND c.state = 'asked'
+    UPDATE tool_call AS c
+    SET state = CASE WHEN c.run_id IS NULL AND (c.executor = 'none' OR e.refused_as IS NOT NULL)
+                     THEN CAST('answered' AS call_state) ELSE e.call_state END,
+        answered_at = CASE WHEN c.run_id IS NULL AND (c.executor = 'none' OR e.refused_as IS NOT NULL) THEN e.at END,
+        answer_kind = CASE WHEN c.executor = 'none' THEN coalesce(e.refused_as, 'result') ELSE e.refused_as END,
+        answer = CASE WHEN c.run_id IS NOT NULL AND e.refused_as IS NOT NULL THEN coalesce(e.reason, '') END,
+        lapse_at = CASE WHEN c.executor = 'program' AND e.call_state = 'ready'
+                        THEN e.at + time_to_claim(c.id, c.ask_no) END
+    FROM e
+    WHERE c.id = e.call_id AND c.state = 'asked'
 )
-UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at,
-    lapse_at = CASE WHEN e.outcome = 'approved' AND r.source = 'api'
-                    THEN e.at + make_interval(secs => (r.policy->>'execute_within')::float) END
+UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at
 FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
 """)
 _ADD_RUN_LINES = text("""

@@ -1,4 +1,4 @@
-"""Executions in doubt, of runs' calls and of programs."""
+"""Executions in doubt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from agent.domain.call_answers import EndedCall
 from agent.domain.people import Exclusion
 from agent.store import consent_terms, exclusions
 from agent.store.executions import ended_call
-from agent.store.external_executions import TAKE_REQUEST_OF_ATTEMPT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from signoff.values import Person
@@ -20,14 +19,15 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """``call``: None for an external attempt. ``open``: still in doubt."""
+    """``open``: still in doubt."""
 
     execution_id: UUID
     open: bool
     subject: str
+    agent: str
     run_id: UUID | None
     run_thread: tuple[str, str] | None
-    call: EndedCall | None
+    call: EndedCall
     request_id: UUID | None
     destination: Destination | None
     requester: Person | None
@@ -45,10 +45,8 @@ class Doubt:
 
 
 async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
-    """Lock the call behind the run, an external execution behind its request."""
-    *_, found = await query(
-        connection, TAKE_REQUEST_OF_ATTEMPT, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id
-    )
+    """Also locks the call; its run, if there is one, must be locked."""
+    *_, found = await query(connection, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id)
     if not found:
         return None
     row = found[0]
@@ -57,7 +55,7 @@ async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
         row,
         execution_id=row.id,
         run_thread=(row.run_channel_id, row.thread_ts) if row.run_channel_id and row.thread_ts else None,
-        call=ended_call(row) if row.call_id else None,
+        call=ended_call(row),
         excluded=exclusions.from_json(row.excluded or ()),
         terms_stand=consent_terms.stand(row),
         retry_voters=tuple(Person(team, user) for team, user in row.retry_voters),
@@ -69,10 +67,10 @@ SELECT 1 FROM tool_call WHERE id = (SELECT call_id FROM execution WHERE id = :id
 """)
 _TAKE_EXECUTION = text("SELECT 1 FROM execution WHERE id = :id FOR NO KEY UPDATE")
 _DOUBT = text("""
-SELECT e.id, e.status = 'in_doubt' AND coalesce(c.state = 'in_doubt', true)
+SELECT e.id, e.status = 'in_doubt' AND c.state = 'in_doubt'
              AND NOT EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS open,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
-       c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
+       c.id AS call_id, c.agent, c.tool, c.raw_arguments, c.blocking, c.repeats,
        c.run_id, a.channel_id AS run_channel_id, a.thread_ts,
        r.id AS request_id, r.team_id, r.channel_id, r.approvers, r.excluded, r.approvals_required,
        r.expires_at,
@@ -90,7 +88,7 @@ SELECT e.id, e.status = 'in_doubt' AND coalesce(c.state = 'in_doubt', true)
           AND b.verdict = 'approve' AND btrim(b.reason) <> '') AS notes,
        coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
        coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id
-FROM execution AS e LEFT JOIN tool_call AS c ON c.id = e.call_id LEFT JOIN agent_run AS a ON a.id = c.run_id
+FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id LEFT JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE e.id = :id

@@ -85,9 +85,9 @@ WITH served AS MATERIALIZED (
 SELECT 'call' AS kind, 'ready' AS lane, due.id, NULL AS target, s.agent, due.at, false AS last
 FROM served AS s CROSS JOIN LATERAL (
     SELECT c.id, coalesce(c.retry_at, c.created_at) AS at FROM tool_call AS c
-    WHERE NOT s.paused AND c.state = 'ready' AND c.agent = s.agent AND coalesce(c.retry_at, c.created_at) > s.ready
+    WHERE NOT s.paused AND c.executor = 'here' AND c.run_id IS NOT NULL AND c.state = 'ready' AND c.agent = s.agent
+      AND coalesce(c.retry_at, c.created_at) > s.ready
       AND coalesce(c.retry_at, c.created_at) <= (SELECT clock_timestamp())
-      AND (c.claim_until IS NULL OR c.claim_until <= (SELECT clock_timestamp()))
       AND NOT (SELECT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents))
                FROM agent_run AS a WHERE a.id = c.run_id)
     ORDER BY coalesce(c.retry_at, c.created_at) LIMIT :page) AS due
@@ -95,7 +95,7 @@ UNION ALL
 SELECT 'call', 'other', due.id, NULL, s.agent, due.at, due.last
 FROM served AS s CROSS JOIN LATERAL (
     SELECT c.id, c.created_at AS at, coalesce(c.answer_kind = 'expired', false) AS last FROM tool_call AS c
-    WHERE (c.state IN ('new', 'refused') OR (c.state = 'asked' AND c.announced_at IS NULL))
+    WHERE c.run_id IS NOT NULL AND (c.state IN ('new', 'refused') OR (c.state = 'asked' AND c.announced_at IS NULL))
       AND c.agent = s.agent AND c.created_at > s.other
     ORDER BY c.created_at LIMIT :page) AS due
 UNION ALL

@@ -129,13 +129,13 @@ SELECT 'key_owner' AS why, owner_team_id AS team_id, owner_user_id AS user_id FR
 WHERE id = CAST(:api_key_id AS uuid) AND owner_user_id IS NOT NULL
 UNION
 SELECT words.why, words.team_id, words.user_id
-FROM words JOIN approval_request AS r ON r.id = words.request_id
-WHERE r.principal = :principal AND r.call_id IS NULL
+FROM words JOIN approval_request AS r ON r.id = words.request_id JOIN tool_call AS c ON c.id = r.call_id
+WHERE c.principal = :principal
   AND (words.reason IS NULL
        OR NOT jsonb_exists(coalesce(nullif(r.policy -> 'reject_reasons', 'null'), '[]'), words.reason))
-  AND (r.session = :session
+  AND (c.session = :session
        OR (:session IS NULL OR NOT CAST(:only_session AS boolean))
-          AND CASE WHEN :tool = :none THEN r.agent = :agent
+          AND CASE WHEN :tool = :none THEN c.agent = :agent
               ELSE EXISTS (SELECT FROM request_revision AS v
                            WHERE v.request_id = r.id AND v.n = r.revision AND v.tool = :tool) END)
 """)

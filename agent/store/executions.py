@@ -24,7 +24,7 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CallAttempt:
     id: UUID
     status: ExecutionStatus
     attempt: int
@@ -39,11 +39,10 @@ class Attempt:
     """The request's, or without one the run's."""
     request_id: UUID | None
     destination: Destination | None
-
-
-@dataclass(frozen=True, slots=True)
-class CallAttempt(Attempt):
-    run_id: UUID
+    seconds: float
+    """Since it began."""
+    run_id: UUID | None
+    agent: str
     call: EndedCall
     idempotent: bool
     read_only: bool
@@ -55,7 +54,7 @@ class CallAttempt(Attempt):
 
 
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
-    """Lock an attempt and its call behind their run."""
+    """Lock an attempt and its call, behind their run if there is one."""
     _, found = await query(connection, TAKE, READ, ids=[execution_id])
     return attempt(found[0]) if found else None
 
@@ -75,7 +74,7 @@ def ended_call(row: Row[Any]) -> EndedCall:
     return EndedCall(
         id=row.call_id,
         tool=row.tool,
-        raw_arguments=row.raw_arguments,
+        raw_arguments=row.raw_arguments or "",
         blocking=row.blocking,
         request_id=row.request_id,
         on_reject=None,
@@ -89,16 +88,16 @@ class NewExecution:
     """``claim_hash``: of the token with which the program ``worker`` reports."""
 
     id: UUID
+    call_id: UUID
     request_id: UUID | None
     attempt: int
     digest: bytes
+    idempotent: bool
+    read_only: bool
     worker: str
     lease_seconds: float
     policy_epoch: int
     claim_hash: bytes | None
-    call_id: UUID | None = None
-    idempotent: bool = False
-    read_only: bool = False
 
 
 def insert(tx: Transaction, new: NewExecution) -> None:
@@ -139,6 +138,33 @@ def want_retry(tx: Transaction, execution_id: UUID, by: Person, note: str | None
     tx.add(_WANT_RETRY, execution=execution_id, team=by.team_id, user=by.user_id, note=note)
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramAttempt:
+    """As its program claimed it."""
+
+    execution_id: UUID
+    attempt: int
+    call_id: UUID
+    run_id: UUID | None
+    request_id: UUID | None
+    agent: str
+    tool: str
+    worker: str
+    status: ExecutionStatus
+    claim_hash: bytes
+
+
+async def find_by_token(connection: Connection, call_id: UUID, claim_hash: bytes) -> ProgramAttempt | None:
+    found = await fetch(connection, _OF_PROGRAM, call=call_id, hash=claim_hash)
+    return row_as(ProgramAttempt, found[0]) if found else None
+
+
+async def find_leased(connection: Connection, call_id: UUID) -> ProgramAttempt | None:
+    """A program's open attempt, while its lease lasts."""
+    found = await fetch(connection, _OF_PROGRAM, call=call_id, hash=None)
+    return row_as(ProgramAttempt, found[0]) if found else None
+
+
 async def renew_leases(
     connection: Connection, execution_ids: Collection[UUID], worker: str, lease_seconds: float
 ) -> list[UUID]:
@@ -154,12 +180,13 @@ WITH e AS (
         worker text, lease_seconds float, policy_epoch int, claim_hash bytea)
     LIMIT (SELECT CAST(:many AS int))
 ), claimed AS (
-    UPDATE tool_call AS c SET state = 'claimed' FROM e WHERE c.id = e.call_id AND c.state = 'ready'
+    UPDATE tool_call AS c SET state = 'claimed', lapse_at = NULL FROM e WHERE c.id = e.call_id AND c.state = 'ready'
 )
-INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until,
+INSERT INTO execution (id, call_id, executor, request_id, attempt, digest, idempotent, read_only, worker, lease_until,
                        policy_epoch, claim_hash)
-SELECT id, call_id, request_id, attempt, digest, idempotent, read_only, worker,
-       clock_timestamp() + make_interval(secs => lease_seconds), policy_epoch, claim_hash
+SELECT id, call_id, CASE WHEN claim_hash IS NULL THEN CAST('here' AS call_executor) ELSE 'program' END, request_id,
+       attempt, digest, idempotent, read_only, worker, clock_timestamp() + make_interval(secs => lease_seconds),
+       policy_epoch, claim_hash
 FROM e
 """)
 _FINISH = text("""
@@ -190,6 +217,14 @@ RETURNING id
 _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)
+_OF_PROGRAM = text("""
+SELECT e.id AS execution_id, e.attempt, e.call_id, c.run_id, e.request_id, c.agent, c.tool, e.worker,
+       e.status::text AS status, e.claim_hash
+FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+WHERE e.call_id = :call AND e.executor = 'program'
+  AND CASE WHEN CAST(:hash AS bytea) IS NULL THEN e.status = 'claimed' AND e.lease_until > clock_timestamp()
+      ELSE e.claim_hash = :hash END
+""")
 TAKE = text("""
 SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e
@@ -198,10 +233,11 @@ READ = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker,
        e.claim_hash IS NOT NULL AS outside, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over, clock_timestamp() AS at,
+       extract(epoch FROM clock_timestamp() - e.started_at)::float AS seconds,
        e.status = 'in_doubt' AND c.state = 'in_doubt'
            AND NOT EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS unsettled,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
-       c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
+       c.id AS call_id, c.agent, c.tool, c.raw_arguments, c.blocking, c.repeats,
        c.run_id, r.id AS request_id, r.team_id, r.channel_id,
        CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
        (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1

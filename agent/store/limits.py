@@ -1,6 +1,6 @@
 """Uses of limits over time, deleted once no window reaches back to them.
 
-A use is one row per limit and call (or program request), however often that is evaluated or attempted. Its state
+A use is one row per limit and call, however often that is evaluated or attempted. Its state
 follows from the call and its attempts (view ``limit_use_open``), so no release is lost; ``settle_ended`` stores only
 final states. A trigger sums uses per minute, hour and day (``limit_sum``); ``limit_settled`` reads a window in few
 rows.
@@ -98,17 +98,14 @@ async def lock(connection: Connection, key: UUID, uses: Sequence[Use]) -> LimitR
     return LimitRoom(*await query(connection, TAKE, SUM, **parameters(uses, [key])))
 
 
-def reserve(
-    tx: Transaction, uses: Sequence[Use], *, call_id: UUID | None = None, request_id: UUID | None = None
-) -> None:
-    """Replace the uses of a call or program's request; skips uncountable ones."""
-    key = call_id or request_id
-    tx.add_rows(_RESERVE, [_row(use, key, of_call=call_id is not None) for use in uses])
+def reserve(tx: Transaction, uses: Sequence[Use], call_id: UUID) -> None:
+    """Replace the uses of a call; skips uncountable ones."""
+    tx.add_rows(_RESERVE, [_row(use, call_id) for use in uses])
 
 
 def add_settled(tx: Transaction, key: UUID, uses: Sequence[Use]) -> None:
     """A program that may proceed sends no report, so its uses count at once."""
-    tx.add_rows(_ADD_SETTLED, [_row(use, key, of_call=False) for use in uses])
+    tx.add_rows(_ADD_SETTLED, [_row(use, key) for use in uses])
 
 
 def question_key(principal: str, client_id: str, content: bytes) -> UUID:
@@ -116,11 +113,10 @@ def question_key(principal: str, client_id: str, content: bytes) -> UUID:
     return digest_id(principal, client_id, content.hex())
 
 
-def _row(use: Use, key: UUID | None, *, of_call: bool) -> dict[str, Any]:
+def _row(use: Use, key: UUID) -> dict[str, Any]:
     return {
         "limit_name": use.limit.name,
         "key": key,
-        "of_call": of_call,
         "subject": use.subject,
         "amount": str(use.amount or 0),
     }
@@ -194,15 +190,15 @@ CROSS JOIN LATERAL (
 ) AS own
 """)
 _RESERVE = text("""
-INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
-SELECT limit_name, key, of_call, subject, amount, false FROM json_to_recordset(:rows) AS t (
-    limit_name text, key uuid, of_call boolean, subject text, amount numeric)
+INSERT INTO limit_use (limit_name, key, subject, amount, settled)
+SELECT limit_name, key, subject, amount, false FROM json_to_recordset(:rows) AS t (
+    limit_name text, key uuid, subject text, amount numeric)
 ON CONFLICT (limit_name, key) DO UPDATE SET subject = excluded.subject, amount = excluded.amount
 """)
 _ADD_SETTLED = text("""
-INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
-SELECT limit_name, key, of_call, subject, amount, true FROM json_to_recordset(:rows) AS t (
-    limit_name text, key uuid, of_call boolean, subject text, amount numeric)
+INSERT INTO limit_use (limit_name, key, subject, amount, settled)
+SELECT limit_name, key, subject, amount, true FROM json_to_recordset(:rows) AS t (
+    limit_name text, key uuid, subject text, amount numeric)
 ON CONFLICT (limit_name, key) DO UPDATE
 SET subject = excluded.subject, amount = excluded.amount, at = clock_timestamp()
 """)

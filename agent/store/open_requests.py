@@ -18,7 +18,7 @@ from agent.store.rows import row_as
 class OpenRequest:
     id: UUID
     run_id: UUID | None
-    call_id: UUID | None
+    call_id: UUID
     agent: str
     destination: Destination
     revision: int

@@ -31,7 +31,8 @@ SELECT coalesce((SELECT min(expires_at) FROM approval_request WHERE status = 'wa
                 <= clock_timestamp(), false) AS remind,
        coalesce((SELECT min(lease_until) FROM execution WHERE status = 'claimed')
                 <= clock_timestamp(), false) AS rescue,
-       coalesce((SELECT min(lapse_at) FROM approval_request) <= clock_timestamp(), false) AS lapse,
+       coalesce((SELECT min(lapse_at) FROM tool_call WHERE executor = 'program' AND state = 'ready')
+                <= clock_timestamp(), false) AS lapse,
        EXISTS (SELECT 1 FROM search_due) AS search,
        coalesce((SELECT min(next_at) FROM schedule) <= clock_timestamp(), false) AS schedules,
        EXISTS (SELECT 1 FROM tool_call AS c

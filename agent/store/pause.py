@@ -102,7 +102,7 @@ WHERE run.status IN ('working', 'pending_approval') AND run.team_id IS NOT NULL 
 ORDER BY run.id DESC LIMIT 500
 """)
 _HELD_UP = text("""
-SELECT call.id AS call_id, run.agent, request.id, request.team_id, request.channel_id FROM tool_call AS call
+SELECT call.id AS call_id, call.agent, request.id, request.team_id, request.channel_id FROM tool_call AS call
 JOIN approval_request AS request ON request.call_id = call.id AND request.ask_no = call.ask_no
 JOIN agent_run AS run ON run.id = call.run_id
 WHERE call.state = 'ready' AND (:scope IN ('*', run.agent) OR :scope = ANY (run.ancestor_agents)) LIMIT 500

@@ -17,7 +17,8 @@ from agent.store.runs import LockedRun
 
 @dataclass(frozen=True, slots=True)
 class ReportedAttempt:
-    run: LockedRun
+    run: LockedRun | None
+    """None: a program proposed the call, and reads the outcome itself."""
     attempt: CallAttempt
     head: ChainHead
 
@@ -31,24 +32,26 @@ async def lock(
     wait: bool,
 ) -> dict[UUID, ReportedAttempt]:
     """Unknown attempts are left out; without ``wait``, also those locked elsewhere."""
-    locks = (runs.TAKE, executions.TAKE, audit.TAKE_HEADS) if wait else (_TRY,)
-    *taken, run_rows, attempt_rows = await query(
+    of_runs = (runs.TAKE,) if run_ids else ()
+    locks = (*of_runs, executions.TAKE, audit.TAKE_HEADS) if wait else (_TRY,)
+    *taken, attempt_rows = await query(
         connection,
         *locks,
-        runs.READ,
+        *((runs.READ,) if run_ids else ()),
         executions.READ,
         ids=list(execution_ids),
         runs=list(run_ids),
         subjects=list(subjects),
     )
+    run_rows = taken.pop() if run_ids else []
     held, heads = audit.ids_and_heads(taken)
     locked = {row.id: runs.locked(row) for row in run_rows if row.id in held}
     return {
         row.id: ReportedAttempt(
-            locked[row.run_id], executions.attempt(row), audit.chain_head(heads[row.subject], row.at)
+            locked.get(row.run_id), executions.attempt(row), audit.chain_head(heads[row.subject], row.at)
         )
         for row in attempt_rows
-        if row.id in held and row.run_id in locked and row.subject in heads
+        if row.id in held and (row.run_id is None or row.run_id in locked) and row.subject in heads
     }
 
 

@@ -22,7 +22,9 @@ from signoff.values import Person
 @dataclass(frozen=True, slots=True)
 class LockedRequest:
     id: UUID
-    call_id: UUID | None
+    call_id: UUID
+    run_id: UUID | None
+    """None: a program asks, or a grant does."""
     agent: str
     destination: Destination
     status: RequestStatus
@@ -104,7 +106,8 @@ async def find_expired(connection: Connection, request_id: UUID) -> ExpiredReque
 
 
 _REQUEST = text("""
-SELECT r.id, r.call_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
+SELECT r.id, r.call_id, r.run_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id,
+       r.approvals_required,
        r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
        coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
        coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve
@@ -128,6 +131,6 @@ _TAKE_CLIENT_ID = text("SELECT pg_advisory_xact_lock(hashtextextended(:principal
 _CALL_OF_REQUEST = text("""
 SELECT r.id, r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
        r.requester_team_id, r.requester_user_id, v.erased_at IS NOT NULL AS erased
-FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
+FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.run_id IS NOT NULL
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision WHERE r.id = :id
 """)

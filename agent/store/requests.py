@@ -18,6 +18,7 @@ from agent.domain.people import Exclusion
 from agent.domain.request import Verdict
 from agent.domain.request_view import Change
 from agent.domain.rules import Rule
+from agent.domain.run import CallExecutor
 from agent.store import audit, exclusions
 from agent.store.exclusions import Lineage, ProgramLineage
 from agent.store.ids import new_id, new_nonce
@@ -68,8 +69,9 @@ class NewRequest:
     judgement: Judgement | None = None
     rejected_before: UUID | None = None
     """The request that rejected the same action."""
-    executor: str | None = None
-    """The executing program's key, `*` for any; ``None``: the service, or the asking program."""
+    executor: CallExecutor = CallExecutor.HERE
+    executor_key: str | None = None
+    """The only one that may execute what a run proposes."""
     session: str | None = None
     """The program's own name for what belongs together."""
     only_session: bool = False
@@ -78,7 +80,9 @@ class NewRequest:
     @property
     def lineage(self) -> Lineage:
         """Whose words shaped the question."""
-        return self.call_id or ProgramLineage(
+        if self.run_id is not None and self.call_id is not None:
+            return self.call_id
+        return ProgramLineage(
             self.principal, self.api_key_id, self.agent, self.action.tool, self.session, self.only_session
         )
 
@@ -87,17 +91,20 @@ def insert(
     tx: Transaction,
     request_id: UUID,
     new: NewRequest,
-    content_digest: bytes,
+    content_digest: bytes | None,
     ask_no: int,
     terms: ConsentTerms,
     at: datetime,
 ) -> None:
-    """Includes the first revision and the card's place. ``at`` is database time."""
+    """Includes the first revision, the card's place, and what a program proposes. ``at`` is database time."""
     snapshot, rule = new.rule.snapshot(), new.rule
     row = columns(
         new,
         id=request_id,
+        call_id=new.call_id or request_id,
+        is_proposed=new.call_id is None,
         content_digest=content_digest,
+        executor=new.executor.value,
         ask_no=ask_no,
         checkpoint=rule.checkpoint_id,
         policy=Jsonb(snapshot),
@@ -189,16 +196,23 @@ def void(tx: Transaction, request_id: UUID) -> None:
 
 
 _INSERT_REQUEST = text("""
+WITH proposed AS (
+    INSERT INTO tool_call (id, principal, client_id, content_digest, session, agent, tool, executor, state, blocking,
+                           ask_no, announced_at, created_at)
+    SELECT :call_id, :principal, :client_id, :content_digest, :session, :agent, :tool, :executor, 'asked', false,
+           CAST(:ask_no AS smallint), :at, :at
+    WHERE :is_proposed
+)
 INSERT INTO approval_request (
-    id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
+    id, principal, api_key_id, client_id, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
-    remind_next, policy_epoch, rejected_before, executor, session)
-VALUES (:id, :principal, CAST(:api_key_id AS uuid), :client_id, :content_digest, :source, :run_id,
+    remind_next, policy_epoch, rejected_before)
+VALUES (:id, :principal, CAST(:api_key_id AS uuid), :client_id, :source, :run_id,
         :call_id, :ask_no, :agent, :agent_version, :requester_team_id, :requester_user_id, :requester_asserted,
         :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
         :excluded, CAST(:limits AS jsonb), :at, :expires_at, :remind_next, :policy_epoch,
-        CAST(:rejected_before AS uuid), :executor, :session)
+        CAST(:rejected_before AS uuid))
 """)
 _INSERT_REVISION = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,

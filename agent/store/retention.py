@@ -160,7 +160,6 @@ _RUN_IS_DUE = and_(
         or_(
             approval_request.c.status == RequestStatus.WAITING,
             approval_request.c.decided_at >= _BEFORE,
-            approval_request.c.lapse_at.is_not(None),
             _open_attempt(execution.c.request_id == approval_request.c.id),
         ),
     ),
@@ -169,7 +168,11 @@ _REQUEST_IS_DUE = and_(
     approval_request.c.id < bindparam("last"),
     approval_request.c.run_id.is_(None),
     approval_request.c.decided_at < _BEFORE,
-    approval_request.c.lapse_at.is_(None),
+    exists().where(
+        tool_call.c.id == approval_request.c.call_id,
+        tool_call.c.state == CallState.ANSWERED,
+        tool_call.c.answered_at < _BEFORE,
+    ),
     or_(
         exists().where(
             request_revision.c.request_id == approval_request.c.id, request_revision.c.erased_at.is_(None)

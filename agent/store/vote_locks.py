@@ -127,7 +127,7 @@ async def lock(
 
 
 def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) -> bool:
-    of_call = row.status != RequestStatus.WAITING or row.call_id is None or row.call_id in locked
+    of_call = row.status != RequestStatus.WAITING or row.call_id in locked
     return row.id in locked and of_call and request_subject(row.id) in heads
 
 
@@ -204,7 +204,7 @@ _READ = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[]))), ARRAY(SELECT unnest(CAST(:nonces AS text[]))))
     AS asked (id, nonce)
 JOIN LATERAL (
-    SELECT r.id, r.call_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id,
+    SELECT r.id, r.call_id, r.run_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id,
            r.approvals_required, r.expires_at, r.decided_at, r.approvers, r.excluded, r.requester_team_id,
            r.requester_user_id,
            (SELECT detail ->> 'terms' FROM audit_event
@@ -217,7 +217,7 @@ JOIN LATERAL (
            d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id,
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
            p.team_id AS place_team_id, p.user_id AS place_user_id,
-           coalesce(NOT c.blocking, false) AS background, clock_timestamp() AS at,
+           c.run_id IS NOT NULL AND NOT c.blocking AS background, clock_timestamp() AS at,
            (SELECT channel_id FROM agent_run WHERE id = c.run_id) AS run_channel,
            EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks,
            (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
@@ -225,7 +225,7 @@ JOIN LATERAL (
             FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes
     FROM approval_request AS r
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-    LEFT JOIN tool_call AS c ON c.id = r.call_id
+    JOIN tool_call AS c ON c.id = r.call_id
     LEFT JOIN card_place AS p ON p.request_id = r.id AND p.nonce = asked.nonce
     LEFT JOIN decision AS d ON d.request_id = r.id
     WHERE r.id = asked.id OFFSET 0
@@ -236,14 +236,14 @@ SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS aske
 JOIN LATERAL (
     SELECT c.id, c.run_id, a.agent, a.principal, a.requester_team_id, a.requester_user_id, c.tool,
            r.id AS request_id, v.action, v.digest AS digest_decided, v.digest AS digest_recorded, true AS terms_stand,
-           v.signature_digest AS signature_decided,
+           v.signature_digest AS signature_decided, c.executor::text AS executor_asked,
            v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, r.agent_version AS asked_version,
            false AS edited, r.escalated_at IS NOT NULL AS escalated, 0.0::float AS age,
            extract(epoch FROM clock_timestamp() - r.created_at)::float AS waited,
            (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
            coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
     FROM approval_request AS r
-    JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no AND c.state = 'asked'
+    JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no AND c.state = 'asked' AND c.executor = 'here'
     JOIN agent_run AS a ON a.id = c.run_id
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
     WHERE r.id = asked.id AND r.status = 'waiting' AND v.editor_user_id IS NULL

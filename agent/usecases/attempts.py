@@ -12,12 +12,13 @@ from agent.domain.audit import AuditKind
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
 from agent.domain.request import ExecutionStatus
+from agent.domain.run import CallExecutor
 from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
 from agent.store.concurrency import ConcurrencyLimit
-from agent.store.executions import Attempt, NewExecution
+from agent.store.executions import CallAttempt, NewExecution
 from agent.store.ids import new_id
 from agent.store.outbox import OutboxMessage
 from signoff.description import bounded
@@ -68,7 +69,11 @@ class ClaimTerms:
     judgement: Judgement | None = None
     """Needs no person; recorded with the first attempt."""
     claim_hash: bytes | None = None
-    """Of an external ``worker``'s token."""
+    """Of the token, if ``worker`` is a program."""
+
+    @property
+    def executor(self) -> CallExecutor:
+        return CallExecutor.PROGRAM if self.claim_hash else CallExecutor.HERE
 
     @property
     def actor(self) -> str:
@@ -81,7 +86,7 @@ class Claim:
 
     execution_id: UUID
     call_id: UUID
-    run_id: UUID
+    run_id: UUID | None
     attempt: int
     action: Action
     request_id: UUID | None
@@ -93,12 +98,12 @@ class Claim:
 
 
 class CallToRun(Protocol):
-    """A call, locked behind its run."""
+    """A locked call."""
 
     @property
     def id(self) -> UUID: ...
     @property
-    def run_id(self) -> UUID: ...
+    def run_id(self) -> UUID | None: ...
     @property
     def request_id(self) -> UUID | None: ...
     @property
@@ -139,17 +144,11 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
         claim_hash=terms.claim_hash,
     )
     executions.insert(tx, new)
-    log_begun(tx, execution_id, attempt, call.request_id, call.id)
-    return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker)
-
-
-def log_begun(
-    tx: Transaction, execution_id: UUID, attempt: int, request_id: UUID | None, call_id: UUID | None = None
-) -> None:
-    about = {"execution_id": execution_id, "call_id": call_id, "request_id": request_id}
+    about = {"execution_id": execution_id, "call_id": call.id, "request_id": call.request_id}
     named = {name: str(each) for name, each in about.items() if each is not None}
     event = partial(log.info, "execution begins", action="execution.started", attempt=attempt, **named)
     tx.after_commit(event)
+    return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker)
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str) -> None:
@@ -162,18 +161,20 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: s
     )
 
 
-def is_repeated(attempt: Attempt, outcome: Outcome) -> bool:
+def is_repeated(attempt: CallAttempt, outcome: Outcome) -> bool:
     """The answer to an earlier report was lost."""
     written = attempt.result if attempt.status is ExecutionStatus.SUCCEEDED else attempt.error
     return attempt.status is outcome.status and outcome.text == (written or "")
 
 
-def ends_doubt(attempt: Attempt, outcome: Outcome) -> bool:
+def ends_doubt(attempt: CallAttempt, outcome: Outcome) -> bool:
     """The attempt's own worker reports late that it succeeded."""
     return attempt.unsettled and outcome.status is ExecutionStatus.SUCCEEDED
 
 
-def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
+def write_outcome(
+    tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str
+) -> None:
     finish(tx, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
@@ -184,7 +185,7 @@ def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: Cha
 
 
 def write_end_of_doubt(
-    tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str
+    tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
     executions.end_doubt(tx, attempt.id, outcome.text)
     tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
@@ -193,20 +194,20 @@ def write_end_of_doubt(
     outbox.enqueue(tx, [*card(attempt), *line(attempt, "settled", text="succeeded")])
 
 
-def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
+def write_late(tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
     executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
     outbox.enqueue(tx, line(attempt, "late_result", text=outcome.status.value))
 
 
-def card(about: StoredCall | Attempt) -> list[OutboxMessage]:
+def card(about: StoredCall | CallAttempt) -> list[OutboxMessage]:
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.card(about.destination, about.request_id)]
 
 
-def line(about: StoredCall | Attempt, line: str, **facts: object) -> list[OutboxMessage]:
+def line(about: StoredCall | CallAttempt, line: str, **facts: object) -> list[OutboxMessage]:
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

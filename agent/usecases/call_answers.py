@@ -7,9 +7,11 @@ from agent.store import call_locks, calls, runs
 from agent.store.runs import LockedRun
 
 
-def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
-    """Background and repeated calls become a note."""
+def answer(tx: Transaction, run: LockedRun | None, call: EndedCall, given: CallAnswer) -> None:
+    """Background and repeated calls become a note; a program reads the answer itself."""
     calls.answer(tx, call.id, given)
+    if run is None:
+        return
     if call.blocking:
         runs.count_answer(
             tx, run.id, run.agent, last=(run.branches or run.awaiting_calls <= 1) and not run.over

@@ -35,6 +35,7 @@ DROP TABLE approval_request;
 DROP TABLE schedule_start;
 DROP TABLE schedule;
 DROP TABLE pause;
+DROP FUNCTION time_to_claim;
 DROP TABLE tool_call;
 DROP TABLE run_message;
 DROP TABLE agent_run;
@@ -61,6 +62,7 @@ DROP TYPE request_status;
 DROP TYPE risk;
 DROP TYPE answer_kind;
 DROP TYPE call_state;
+DROP TYPE call_executor;
 DROP TYPE message_role;
 DROP TYPE run_status;
 

@@ -156,26 +156,25 @@ def _approved(view: RequestView) -> Iterator[Json]:
         yield from _retry_votes(view.execution, view.approvals_required)
     elif view.stopped:
         yield blocks.section(blocks.text("Its run ended before it began, so nothing was run."))
-    elif view.claim_until is not None:
-        until = blocks.moment(view.claim_until)
-        yield blocks.section(blocks.text("Not started yet: that program may begin until "), until)
+    elif view.unable and view.lapsed_at is None:
+        yield blocks.section(blocks.text("No program could begin it any more, so nothing was run."))
     elif view.lapsed_at is None and view.lapse_at is None and view.grant is None:
         yield blocks.section(blocks.text("Not started yet."))
     yield from _outside(view)
 
 
 def _outside(view: RequestView) -> Iterator[Json]:
+    program = "that program" if view.run_id else "the program that asked"
     if view.lapse_at is not None:
         until = blocks.moment(view.lapse_at)
-        words = blocks.text("Not started yet: the program that asked may begin until ")
-        yield blocks.section(words, until)
+        yield blocks.section(blocks.text(f"Not started yet: {program} may begin until "), until)
     if view.lapsed_at is not None and view.handed_over_at is not None:
         title = blocks.text("⌛ Handed over", bold=True)
         why = ": the program that asked read the approval, and has not reported an outcome. "
         yield blocks.section(title, blocks.text(why), blocks.moment(view.handed_over_at))
     elif view.lapsed_at is not None:
         title = blocks.text("⌛ Lapsed", bold=True)
-        why = ": the program that asked did not begin in time. It will not be run. "
+        why = f": {program} did not begin in time. It will not be run. "
         yield blocks.section(title, blocks.text(why), blocks.moment(view.lapsed_at))
 
 

@@ -29,7 +29,6 @@ from agent.usecases import (
     search,
     sweeps,
 )
-from agent.usecases.executions import external
 from slackbot.masking.search_words import words_of_request
 
 log = structlog.get_logger(__name__)
@@ -46,7 +45,7 @@ OVERDUE: dict[str, Sweep] = {
     "expire": requests.expire_due,
     "remind": requests.remind_due,
     "rescue": executions.rescue,
-    "lapse": external.lapse_due,
+    "lapse": executions.lapse_due,
     "orphans": runs.end_orphans,
     "search": partial(search.store_words, words_of=words_of_request),
 }

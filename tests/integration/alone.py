@@ -51,12 +51,20 @@ async def claim(
     uses: tuple[Use, ...] = (),
     policy_epoch: int = 0,
     judgement: Judgement | None = None,
+    token: bytes | None = None,
 ) -> Claim | None:
+    """``token``: the hash of that of the program ``worker``."""
     async with db.connection() as connection:
         call = await call_locks.find(connection, call_id)
     assert call is not None
     terms = ClaimTerms(
-        worker, idempotent, read_only, uses=uses, policy_epoch=policy_epoch, judgement=judgement
+        worker,
+        idempotent,
+        read_only,
+        uses=uses,
+        policy_epoch=policy_epoch,
+        judgement=judgement,
+        claim_hash=token,
     )
     return await alone(ClaimCalls(db), CallToClaim(call_id, call.run_id, call.request_id, terms))
 

@@ -15,7 +15,7 @@ from agent.database.pools import Database
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.rules import Rule
-from agent.domain.run import ProposedCall, Turn
+from agent.domain.run import CallExecutor, ProposedCall, Turn
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import policy, requests, runs
@@ -89,6 +89,13 @@ def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **chan
         "call_id": call_id,
     }
     return NewRequest(**(fields | changes))
+
+
+def programs_question(terms: Rule, **changes: Any) -> NewRequest:
+    """As a program asks it, which executes the action itself."""
+    theirs = {"source": "api", "principal": "key:ci", "client_id": "r-1", "executor": CallExecutor.PROGRAM}
+    nobodys = question(UUID(int=0), UUID(int=0), terms)
+    return replace(nobodys, **{**theirs, "run_id": None, "call_id": None, **changes})
 
 
 async def ask(

@@ -31,12 +31,13 @@ RULES = {
                   SELECT 1 FROM approval_request WHERE call_id = c.id AND created_at < e.started_at)
               ELSE d.outcome <> 'approved' OR d.digest <> e.digest OR d.decided_at > e.started_at
                    OR r.call_id <> c.id OR coalesce(r.voided_at < e.started_at, false) END""",
-    "a program begins nothing by a void approval, and its name for it is that of the request that asks again": """
-        SELECT r.id FROM approval_request AS r
-        WHERE r.voided_at IS NOT NULL AND r.call_id IS NULL AND (
+    "nothing begins by a void approval, and its call was asked about again": """
+        SELECT r.id FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
+        WHERE r.voided_at IS NOT NULL AND (
             EXISTS (SELECT 1 FROM execution AS e WHERE e.request_id = r.id AND e.started_at > r.voided_at)
-            OR NOT EXISTS (SELECT 1 FROM approval_request AS again WHERE again.principal = r.principal
-                           AND r.client_id LIKE again.client_id || '#%' AND again.ask_no > r.ask_no))""",
+            OR c.ask_no <= r.ask_no)""",
+    "an attempt is made by the executor of its call": """
+        SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.executor <> c.executor""",
     "a call is asked exactly while its request waits": """
         SELECT c.id FROM tool_call AS c
         LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

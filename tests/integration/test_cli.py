@@ -376,8 +376,8 @@ def test_the_stop_switch(signoff: Command, database_url: str) -> None:
 def test_how_limits_stand(signoff: Command, owner: psycopg.Connection[Any]) -> None:
     """`signoff limits` lists each limit of the policy with what is used, by whom; `--json` has exact amounts."""
     owner.execute("""
-        INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
-            VALUES ('refunds', gen_random_uuid(), false, 'requester:T1/U0ADA', 4960.10, true)
+        INSERT INTO limit_use (limit_name, key, subject, amount, settled)
+            VALUES ('refunds', gen_random_uuid(), 'requester:T1/U0ADA', 4960.10, true)
     """)
     owner.commit()
     (signoff.folder / "checkpoints.toml").write_text("""

@@ -21,19 +21,21 @@ WORLD = f"""
     INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted)
         VALUES ('{RUN}', 'refunds', '1', 'refund order 7', 'slack', 'none');
     INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, state, blocking, action,
-            digest)
-        VALUES ('{CALL}', '{RUN}', 'refunds', 1, 0, 'call_1', 'refund', '{{}}', 'asked', true, 'a', sha256('a'));
-    INSERT INTO approval_request (id, principal, client_id, content_digest, source, run_id, call_id, agent,
+            digest, executor)
+        VALUES ('{CALL}', '{RUN}', 'refunds', 1, 0, 'call_1', 'refund', '{{}}', 'asked', true, 'a', sha256('a'),
+            'here');
+    INSERT INTO approval_request (id, principal, client_id, source, run_id, call_id, agent,
             agent_version, requester_asserted, checkpoint_id, policy, policy_digest, policy_epoch, approvers, excluded,
             risk, approvals_required, team_id, channel_id, expires_at)
-        VALUES ('{REQUEST}', 'runtime', 'c1', sha256('c'), 'run', '{RUN}', '{CALL}', 'refunds', '1', 'none', 'large',
+        VALUES ('{REQUEST}', 'runtime', 'c1', 'run', '{RUN}', '{CALL}', 'refunds', '1', 'none', 'large',
             '{{}}', sha256('p'), 0, '["channel"]', '[]', 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
     INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 1, 'refund', '1', 'a', sha256('a'), 'agent', 'Refund order 7', '{{"why": "broken"}}');
     INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
         VALUES ('{VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'approve', 'slack_button');
-    INSERT INTO execution (id, call_id, request_id, attempt, digest, policy_epoch, idempotent, worker, lease_until)
-        VALUES ('{EXECUTION}', '{CALL}', '{REQUEST}', 1, sha256('a'), 0, false, 'w1', clock_timestamp());
+    INSERT INTO execution (id, call_id, executor, request_id, attempt, digest, policy_epoch, idempotent, worker,
+            lease_until)
+        VALUES ('{EXECUTION}', '{CALL}', 'here', '{REQUEST}', 1, sha256('a'), 0, false, 'w1', clock_timestamp());
     INSERT INTO approval_grant (request_id, agent, tool, checkpoint_id, agents, until, max_uses, max_sum)
         VALUES ('{REQUEST}', 'refunds', 'refund', 'large', '{{refunds}}', now() + interval '1 day', 1, 10);
     INSERT INTO retry_vote (execution_id, team_id, user_id) VALUES ('{EXECUTION}', 'T1', 'U1');
@@ -65,6 +67,9 @@ DECIDE = f"""
 """
 
 
+PROGRAM = """
+    INSERT INTO tool_call (id, principal, client_id, content_digest, agent, tool, executor, state, blocking)
+        VALUES (gen_random_uuid(), 'key:ci', 'r-1', '', 'refunds', 'refund', 'program', 'asked', false)"""
 ERASED = """action = '', erased_at = now(),
     description = 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
     context = jsonb_build_object('task', 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'))"""
@@ -140,29 +145,30 @@ BROKEN = {
     "ck_tool_call_answered_with_time": "UPDATE tool_call SET state = 'answered', answer_kind = 'result'",
     "ck_tool_call_ended_with_kind": "UPDATE tool_call SET state = 'refused'",
     "ck_tool_call_judged_has_action": "UPDATE tool_call SET action = NULL, digest = NULL",
+    "ck_tool_call_one_proposer": "UPDATE tool_call SET model_call_id = NULL",
+    "ck_tool_call_executor_fits": f"{PROGRAM}; UPDATE tool_call SET executor = 'here' WHERE run_id IS NULL",
+    "ck_tool_call_states_fit": f"{PROGRAM}; UPDATE tool_call SET state = 'new' WHERE run_id IS NULL",
+    "ck_tool_call_lapses": f"{PROGRAM}; UPDATE tool_call SET state = 'ready' WHERE run_id IS NULL",
+    "ck_tool_call_lapsed_ended": f"{PROGRAM}; UPDATE tool_call SET lapsed_at = now() WHERE run_id IS NULL",
+    "ck_tool_call_handed_over_approved": f"{PROGRAM}; UPDATE tool_call SET handed_over_at = now() WHERE run_id IS NULL",
+    "ck_tool_call_key_of_program": "UPDATE tool_call SET executor_key = 'ci'",
     "ck_approval_request_expires_after_created": "UPDATE approval_request SET expires_at = created_at",
     "ck_approval_request_at_least_one_approval": "UPDATE approval_request SET approvals_required = 0",
     "ck_approval_request_decided_with_time": "UPDATE approval_request SET status = 'approved'",
     "ck_approval_request_only_approved_voided": "UPDATE approval_request SET voided_at = now()",
     "ck_approval_request_policy_digest_size": "UPDATE approval_request SET policy_digest = ''",
-    "ck_approval_request_run_request_has_call": "UPDATE approval_request SET source = 'api'",
+    "ck_approval_request_run_request_has_run": "UPDATE approval_request SET source = 'api'",
     "ck_approval_request_requester_with_team": "UPDATE approval_request SET requester_team_id = 'T1'",
     "ck_approval_request_somebody_may_decide": "UPDATE approval_request SET approvers = '[]'",
     "ck_approval_request_limits_is_list": """
         UPDATE approval_request SET limits = '{}'""",
     "ck_limit_use_amount_from_zero": """
-        INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
-            VALUES ('refunds', gen_random_uuid(), true, 'all', 'NaN', false)""",
+        INSERT INTO limit_use (limit_name, key, subject, amount, settled)
+            VALUES ('refunds', gen_random_uuid(), 'all', 'NaN', false)""",
     "ck_approval_request_excluded_is_list": """
         ALTER TABLE approval_request DISABLE TRIGGER approval_request_exclusions_stay;
         UPDATE approval_request SET excluded = '{}'""",
     "ck_approval_request_reminded_not_negative": "UPDATE approval_request SET reminded = -1",
-    "ck_approval_request_only_approved_lapses": "UPDATE approval_request SET lapse_at = now()",
-    "ck_approval_request_only_approved_handed_over": "UPDATE approval_request SET handed_over_at = now()",
-    "ck_approval_request_lapses_once": f"""
-        UPDATE execution SET request_id = NULL;
-        UPDATE approval_request SET source = 'api', call_id = NULL, run_id = NULL, status = 'approved',
-            decided_at = now(), lapse_at = now(), lapsed_at = now() WHERE id = '{REQUEST}'""",
     "ck_request_revision_digest_of_action": f"""
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
                                       editor_team_id, editor_user_id, changes)
@@ -201,8 +207,9 @@ BROKEN = {
         VALUES ('{REQUEST}', 'approved', 1, sha256('a'))""",
     "ck_decision_digest_size": f"""
         INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'expired', 1, '')""",
-    "ck_execution_of_something": "UPDATE execution SET call_id = NULL, request_id = NULL",
-    "ck_execution_outside_with_claim": "UPDATE execution SET call_id = NULL",
+    "ck_execution_program_with_claim": "UPDATE execution SET claim_hash = sha256('t')",
+    # An attempt is made by the executor of its call.
+    "fk_execution_call_id": "UPDATE execution SET executor = 'program', claim_hash = sha256('t')",
     "ck_execution_finished_with_time": "UPDATE execution SET status = 'succeeded'",
     "ck_card_place_nonce_unguessable": "UPDATE card_place SET nonce = 'guess'",
     "ck_card_place_channel_card_has_channel": "UPDATE card_place SET channel_id = NULL",
@@ -253,18 +260,16 @@ BROKEN = {
         INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted, start_key)
             VALUES ('{CALL}', 'a', '1', 't', 'p', 'none', 'k')""",
     "uq_tool_call_run_id_turn_index": f"""
-        INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking)
-            VALUES ('{RUN}', '{RUN}', 'refunds', 1, 0, 'call_1', 'refund', '', true)""",
+        INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking,
+                               executor)
+            VALUES ('{RUN}', '{RUN}', 'refunds', 1, 0, 'call_1', 'refund', '', true, 'here')""",
+    "uq_tool_call_principal_client_id": f"{PROGRAM};{PROGRAM}",
     "uq_vote_live": f"""
         INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
             VALUES ('{LATER_VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'reject', 'slack_button')""",
     "uq_execution_open_call": f"""
-        INSERT INTO execution (id, call_id, attempt, digest, policy_epoch, idempotent, worker, lease_until)
-            VALUES ('{RUN}', '{CALL}', 2, '', 0, false, 'w2', now())""",
-    "uq_execution_open_request": f"""
-        INSERT INTO execution (id, request_id, attempt, digest, policy_epoch, idempotent, worker, claim_hash,
-                               lease_until)
-            VALUES ('{RUN}', '{REQUEST}', 2, '', 0, false, 'w2', '', now())""",
+        INSERT INTO execution (id, call_id, executor, attempt, digest, policy_epoch, idempotent, worker, lease_until)
+            VALUES ('{RUN}', '{CALL}', 'here', 2, '', 0, false, 'w2', now())""",
     "uq_card_place_channel_card": f"""
         INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
             VALUES (repeat('m', 22), '{REQUEST}', 'channel', 'T1', 'C2')""",
@@ -302,6 +307,9 @@ def test_broken_combination_is_refused(shared: tuple[Connection, Connection], co
         ("approval_request", "policy_epoch"),
         ("execution", "policy_epoch"),
         ("tool_call", "agent"),
+        ("tool_call", "executor"),
+        ("approval_request", "call_id"),
+        ("execution", "executor"),
     ],
 )
 def test_a_row_that_leaves_it_open_is_refused(

@@ -6,11 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
-from uuid import UUID
 
 import psycopg
 import pytest
@@ -44,7 +42,7 @@ from tests.integration.asking import (
     ask,
     ballot,
     column,
-    question,
+    programs_question,
     reviewer,
     rule,
 )
@@ -826,12 +824,9 @@ async def test_policy_says_how_many_cards_come_in_a_minute(office: Office) -> No
 
 async def test_a_key_under_many_names_is_one_flood(office: Office) -> None:
     """Thirty requests of one key, each in another agent's name: ten cards, one digest of the key, one change of it."""
-    question_of = partial(replace, question(UUID(int=0), UUID(int=0), rule()), run_id=None, call_id=None)
     names = [f"agent-{number}" for number in range(30)]
     asked = [
-        await requests.open(
-            office.db, question_of(source="api", principal="key:ci", agent=name, client_id=name)
-        )
+        await requests.open(office.db, programs_question(rule(), agent=name, client_id=name))
         for name in names
     ]
     await office.tell_all()

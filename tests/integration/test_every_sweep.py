@@ -75,8 +75,8 @@ async def key_use(db: Database) -> None:
 async def ended_use(db: Database) -> None:
     await write(
         db,
-        """INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled)
-           VALUES ('refunds', gen_random_uuid(), true, 'all', 1, false)""",
+        """INSERT INTO limit_use (limit_name, key, subject, amount, settled)
+           VALUES ('refunds', gen_random_uuid(), 'all', 1, false)""",
     )
 
 
@@ -122,7 +122,7 @@ CASES: Mapping[str, tuple[MakeDue, str]] = {
     "expire": (expire, "approval_request WHERE status = 'waiting'"),
     "remind": (remind, "approval_request WHERE remind_next <= clock_timestamp()"),
     "rescue": (rescue, "execution WHERE status = 'claimed'"),
-    "lapse": (lapse, "approval_request WHERE lapse_at <= clock_timestamp()"),
+    "lapse": (lapse, "tool_call WHERE lapse_at <= clock_timestamp()"),
     "orphans": (orphans, "agent_run WHERE parent_run_id IS NOT NULL AND status = 'working'"),
     "search": (ask, "search_due"),
     "schedules": (schedule, "schedule WHERE next_at <= clock_timestamp()"),

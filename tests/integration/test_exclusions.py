@@ -9,15 +9,13 @@ from uuid import UUID
 import pytest
 
 from agent.database.pools import Database
-from agent.domain.api_keys import Principal, Scope
+from agent.domain.api_keys import Scope
 from agent.domain.errors import Refusal, Refused
-from agent.domain.facts import Facts, FactsSource
-from agent.domain.judgement import Judgement
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.store import views
 from agent.usecases import api_keys, executions, requests, runs
-from agent.usecases.executions import Outcome, changed_facts
+from agent.usecases.executions import Outcome
 from agent.usecases.requests import Edit
 from signoff.values import Action, Person
 from tests.integration import alone
@@ -30,6 +28,7 @@ from tests.integration.asking import (
     asked_as,
     ballot,
     column,
+    programs_question,
     question,
     reviewer,
     rule,
@@ -244,25 +243,16 @@ async def test_every_editor_stays_excluded_when_a_program_is_asked_again(databas
     """Changed facts void the approval of an action that two people edited; neither may approve it alone afterwards."""
     await api_keys.create(database, "agency", [Scope.REQUEST], by="test", owner=MAX)
     (key_id,) = await column(database, "SELECT id FROM api_key")
-    run_id = await begin(database)
-    call_id = await propose(database, run_id)
     terms = rule(allow_edit=True)
-    new = question(run_id, call_id, terms, source="api", principal="key:agency", client_id="r-1")
-    opened = await requests.open(database, replace(new, run_id=None, call_id=None, api_key_id=key_id))
-    asked = await asked_as(database, opened.request_id, call_id, run_id)
+    new = programs_question(terms, principal="key:agency", api_key_id=key_id)
+    call_id = (await requests.open(database, new)).request_id
+    asked = await asked_as(database, call_id, call_id, call_id)
     await edit(database, asked, GRACE, 1)
     await edit(database, asked, EVE, 2, revision=2)
     await alone.vote(database, ballot(asked, reviewer(LINUS), revision=3))
-    again = await changed_facts.void_and_ask(
-        database,
-        asked.request_id,
-        Principal(key_id, "agency", frozenset({Scope.REQUEST}), MAX, None),
-        Facts({"price": 10}, source=FactsSource.PROGRAM),
-        rule=terms,
-        destination=None,
-        judgement=Judgement("ask", terms, "it is named", "Refund"),
-    )
-    assert await excluded(database, replace(asked, request_id=again)) == {
+    anew = replace(new, call_id=call_id, facts={"price": 10})
+    again = await executions.void_and_ask(database, call_id, anew)
+    assert await excluded(database, replace(asked, request_id=again.request_id)) == {
         (ADA.user_id, "requester"),
         (MAX.user_id, "key_owner"),
         (GRACE.user_id, "editor"),

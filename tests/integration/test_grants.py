@@ -52,6 +52,7 @@ from tests.integration.asking import (
     ballot,
     blocked,
     column,
+    programs_question,
     question,
     reviewer,
     rows,
@@ -100,6 +101,7 @@ async def test_a_use_claims_the_call_and_is_on_record(database: Database) -> Non
         "SELECT not_before > created_at + interval '50 s' FROM delivery WHERE body ->> 'line' = 'grant_used'",
     )
     assert bundled
+    assert claim.run_id is not None
     async with database.connection() as connection:
         [call] = await views.calls(connection, claim.run_id)
     assert (call.state, call.request_id) == (CallState.CLAIMED, None)
@@ -498,6 +500,7 @@ async def test_a_retry_is_no_use(database: Database) -> None:
     await requests.settle(database, claim.execution_id, reviewer(ADA), "retry")
     [state] = await column(database, "SELECT state::text FROM tool_call WHERE id = :id", id=claim.call_id)
     assert state == "ready"
+    assert claim.run_id is not None
     assert await use(database, cover(grant_id), (claim.run_id, claim.call_id)) is None
 
 
@@ -589,18 +592,11 @@ async def test_what_people_edited_is_asked_about_again(database: Database) -> No
 
 async def ask_as_program(database: Database, **terms: Any) -> Asked:
     """A question of the key about order 0."""
-    run_id, (call_id,) = await start(database)
-    theirs = replace(
-        question(run_id, call_id, granting_rule(**terms)),
-        principal="key:agency",
-        client_id="r-asked",
-        source="api",
-        run_id=None,
-        call_id=None,
-        content=b"a" * 32,
-    )
-    request_id = (await requests.open(database, theirs)).request_id
-    return await asked_as(database, request_id, call_id, run_id)
+    named = {"principal": "key:agency", "client_id": "r-asked", "content": b"a" * 32}
+    request_id = (
+        await requests.open(database, programs_question(granting_rule(**terms), **named))
+    ).request_id
+    return await asked_as(database, request_id, request_id, request_id)
 
 
 @pytest.mark.parametrize(
@@ -710,9 +706,12 @@ async def test_grants_of_a_tool_are_few(database: Database) -> None:
     last = await propose(database, grant_proposal(asked))
     await write(
         database,
-        "INSERT INTO approval_request SELECT (jsonb_populate_record(r, jsonb_build_object("
-        "    'id', gen_random_uuid(), 'client_id', 'copy ' || n))).*"
-        " FROM approval_request AS r, generate_series(2, :most) AS n WHERE r.id = :id",
+        "WITH many AS MATERIALIZED (SELECT gen_random_uuid() AS id, n FROM generate_series(2, :most) AS n),"
+        " proposed AS (INSERT INTO tool_call SELECT (jsonb_populate_record(c, jsonb_build_object("
+        "    'id', many.id, 'client_id', 'copy ' || n))).* FROM tool_call AS c, many WHERE c.id = :id)"
+        " INSERT INTO approval_request SELECT (jsonb_populate_record(r, jsonb_build_object("
+        "    'id', many.id, 'call_id', many.id, 'client_id', 'copy ' || n))).*"
+        " FROM approval_request AS r, many WHERE r.id = :id",
         id=last,
         most=MAX_LIVE,
     )
@@ -741,12 +740,13 @@ async def test_only_live_grants_are_counted_and_by_one_at_a_time(
         {"ended_at": "2026-01-01", "ended_by": "cli", "ended_because": "revoked"},
     ):
         other = str(uuid4())
-        for table, key in (("approval_request", "id"), ("approval_grant", "request_id")):
+        tables = {"tool_call": "id", "approval_request": "id", "approval_grant": "request_id"}
+        for table, key in tables.items():
             await write(
                 database,
                 f"INSERT INTO {table} SELECT (jsonb_populate_record(t, CAST(:changes AS jsonb))).*"
                 f" FROM {table} AS t WHERE {key} = :live",
-                changes=json.dumps({key: other, "client_id": other, **change}),
+                changes=json.dumps({key: other, "call_id": other, "client_id": other, **change}),
                 live=live,
             )
     async with database.transaction() as tx:
@@ -814,6 +814,4 @@ async def test_a_policy_without_grants_ends_all(database: Database) -> None:
 async def test_an_approved_grant_does_not_lapse(database: Database) -> None:
     """Nobody claims it, so `execute_within` says nothing about it."""
     grant_id = await allow(database)
-    assert await column(database, "SELECT lapse_at FROM approval_request WHERE id = :id", id=grant_id) == [
-        None
-    ]
+    assert await column(database, "SELECT lapse_at FROM tool_call WHERE id = :id", id=grant_id) == [None]

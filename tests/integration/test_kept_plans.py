@@ -134,11 +134,16 @@ async def test_a_plan_is_kept(fresh: Database, owner: psycopg.Connection[Any], r
 
 
 _MORE = """
-WITH more AS (
+WITH more AS MATERIALIZED (
+    SELECT gen_random_uuid() AS id, n FROM generate_series(1, %(many)s) AS n
+), proposed AS (
+    INSERT INTO tool_call (id, principal, client_id, content_digest, agent, tool, executor, state, blocking, ask_no)
+    SELECT id, 'key:many', n::text, '', 'many', 'many', 'program', 'asked', false, 1 FROM more
+), asked AS (
     INSERT INTO approval_request
     SELECT (jsonb_populate_record(r, jsonb_build_object(
-        'id', gen_random_uuid(), 'source', 'api', 'run_id', NULL, 'call_id', NULL, 'client_id', n::text))).*
-    FROM approval_request AS r, generate_series(1, %(many)s) AS n RETURNING id)
+        'id', more.id, 'source', 'api', 'run_id', NULL, 'call_id', more.id, 'client_id', n::text))).*
+    FROM approval_request AS r, more)
 INSERT INTO request_revision
 SELECT (jsonb_populate_record(v, jsonb_build_object('request_id', more.id))).* FROM request_revision AS v, more
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,7 +11,7 @@ from agent.domain.api_keys import Scope
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import ExecutionStatus
 from agent.usecases import api_keys, executions, requests
-from agent.usecases.executions import Outcome, external
+from agent.usecases.executions import Outcome
 from tests.integration import alone
 from tests.integration.asking import (
     ADA,
@@ -21,6 +21,7 @@ from tests.integration.asking import (
     asked_as,
     ballot,
     column,
+    programs_question,
     question,
     reviewer,
     rule,
@@ -34,20 +35,9 @@ AGENCY = "key:agency"
 async def ask_with_key(db: Database) -> Asked:
     """A request of the only key, on behalf of Ada."""
     (key_id,) = await column(db, "SELECT id FROM api_key")
-    run_id, (call_id,) = await start(db)
-    theirs = question(run_id, call_id, rule(), requester=ADA)
-    outside_one = replace(
-        theirs,
-        principal=AGENCY,
-        api_key_id=key_id,
-        client_id="r-1",
-        source="api",
-        run_id=None,
-        call_id=None,
-        content=b"c" * 32,
-    )
-    request_id = (await requests.open(db, outside_one)).request_id
-    return await asked_as(db, request_id, call_id, run_id)
+    theirs = programs_question(rule(), requester=ADA, principal=AGENCY, api_key_id=key_id, content=b"c" * 32)
+    request_id = (await requests.open(db, theirs)).request_id
+    return await asked_as(db, request_id, request_id, request_id)
 
 
 async def refusal(db: Database, word) -> Refusal:
@@ -94,11 +84,15 @@ async def test_nor_what_became_of_it_outside(database: Database) -> None:
     assert principal is not None
     asked = await ask_with_key(database)
     await alone.vote(database, ballot(asked, reviewer(LINUS)))
-    claimed = await external.claim(database, asked.request_id, principal)
+    claim = partial(alone.claim, database, asked.call_id, worker=principal.name, idempotent=False)
+    claimed = await claim(token=b"1" * 32)
+    assert claimed is not None
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
     assert await executions.rescue(database) == 1
     with pytest.raises(Refused) as caught:
         await requests.settle(database, claimed.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.SELF_REVIEW
     await requests.settle(database, claimed.execution_id, reviewer(LINUS), "retry")
-    assert (await external.claim(database, asked.request_id, principal)).attempt == 2
+    again = await claim(token=b"2" * 32)
+    assert again is not None
+    assert again.attempt == 2

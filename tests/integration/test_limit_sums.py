@@ -26,8 +26,8 @@ MICROSECOND = timedelta(microseconds=1)
 STEPS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 
 COUNT = """
-INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled, at)
-SELECT 'refunds', gen_random_uuid(), true, subject, CAST(amount AS numeric), true, CAST(at AS timestamptz)
+INSERT INTO limit_use (limit_name, key, subject, amount, settled, at)
+SELECT 'refunds', gen_random_uuid(), subject, CAST(amount AS numeric), true, CAST(at AS timestamptz)
 FROM json_to_recordset(CAST(:uses AS json)) AS t (subject text, amount text, at text)
 """
 COMPARED = """
@@ -115,8 +115,8 @@ async def test_a_window_of_many_uses_is_few_rows(database: Database, owner: psyc
     """Ten thousand uses within a day are read as a few sums and the uses of one minute."""
     await write(
         database,
-        "INSERT INTO limit_use (limit_name, key, of_call, subject, amount, settled, at)"
-        " SELECT 'refunds', gen_random_uuid(), true, 'all', 1, true, clock_timestamp() - n * interval '8.6 s'"
+        "INSERT INTO limit_use (limit_name, key, subject, amount, settled, at)"
+        " SELECT 'refunds', gen_random_uuid(), 'all', 1, true, clock_timestamp() - n * interval '8.6 s'"
         " FROM generate_series(1, 10000) AS n",
     )
     owner.execute("ANALYZE limit_use, limit_sum")

@@ -14,7 +14,7 @@ from agent.domain.outbound import MAIL
 from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind
 from agent.domain.run import RunStatus
-from agent.store import deliveries, external_executions, open_requests, outbound, overdue, reminders, views
+from agent.store import calls, deliveries, open_requests, outbound, overdue, reminders, views
 from agent.store.outbox import Destination
 from agent.usecases import audit, requests
 from benchmarks.ground import owner
@@ -71,7 +71,7 @@ def _looks() -> dict[str, Look]:
         "overdue requests": lambda tx: open_requests.lock_due(tx, PAGE),
         "one overdue request": lambda tx: open_requests.lock_due(tx, 1, (), UUID(int=1)),
         "reminders": lambda tx: reminders.lock_due(tx, PAGE),
-        "overdue approvals": lambda tx: external_executions.overdue_approvals(tx, PAGE),
+        "overdue approvals": lambda tx: calls.lock_overdue(tx, PAGE),
         "a webhook": lambda tx: outbound.lease_due(tx, "00000000-0000-0000-0000-000000000001", PAGE, 10.0),
     }
     looks |= _lists_of_a_person()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,21 +14,30 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
 from agent.domain.errors import OutdatedPolicy
-from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.store import pause
 from agent.store import policy as stored_policies
 from agent.store.ids import new_id
-from agent.usecases import executions, limits, requests, runs
+from agent.usecases import executions, judgements, limits, requests, runs
 from agent.usecases import policy as policies
 from agent.usecases.attempts import ClaimTerms
-from agent.usecases.executions import changed_facts, external
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
 from signoff.values import Action
 from tests.integration import alone
-from tests.integration.asking import GRACE, ask, asked_as, ballot, blocked, question, reviewer, rule, start
+from tests.integration.asking import (
+    GRACE,
+    ask,
+    asked_as,
+    ballot,
+    blocked,
+    programs_question,
+    question,
+    reviewer,
+    rule,
+    start,
+)
 from tests.integration.runtime.test_policy_in_force import policy, put
 
 Act = Callable[[], Awaitable[object]]
@@ -56,9 +64,7 @@ async def _open(db: Database) -> Act:
 
 
 async def _open_of_program(db: Database) -> Act:
-    run_id, calls = await start(db)
-    asked = question(run_id, calls[0], rule(), policy_epoch=1)
-    new = replace(asked, run_id=None, call_id=None, source="api", principal="key:ci")
+    new = programs_question(rule(), policy_epoch=1)
     return lambda: requests.open(db, new)
 
 
@@ -85,9 +91,7 @@ async def _claim(db: Database) -> Act:
 
 async def _record(db: Database) -> Act:
     detail = {"request": "1"}
-    return lambda: external.record_judgement(
-        db, PROGRAM, AuditKind.REVIEW_NOT_REQUIRED, detail, JUDGED, agent="crm"
-    )
+    return lambda: judgements.record(db, PROGRAM, AuditKind.REVIEW_NOT_REQUIRED, detail, JUDGED, agent="crm")
 
 
 async def _let_go_ahead(db: Database) -> Act:
@@ -95,23 +99,23 @@ async def _let_go_ahead(db: Database) -> Act:
 
 
 async def _approved_for_program(db: Database) -> UUID:
-    run_id, calls = await start(db)
-    asked = question(run_id, calls[0], rule(), policy_epoch=1)
-    new = replace(asked, run_id=None, call_id=None, source="api", principal=PROGRAM.name)
-    opened = await requests.open(db, new)
-    await alone.vote(db, ballot(await asked_as(db, opened.request_id, calls[0], run_id), reviewer(GRACE)))
-    return opened.request_id
+    new = programs_question(rule(), policy_epoch=1, principal=PROGRAM.name)
+    call_id = (await requests.open(db, new)).request_id
+    await alone.vote(db, ballot(await asked_as(db, call_id, call_id, call_id), reviewer(GRACE)))
+    return call_id
 
 
 async def _claim_of_program(db: Database) -> Act:
-    request_id = await _approved_for_program(db)
-    return lambda: external.claim(db, request_id, PROGRAM, policy_epoch=1)
+    call_id = await _approved_for_program(db)
+    terms = ClaimTerms(PROGRAM.name, idempotent=False, policy_epoch=1, claim_hash=b"h" * 32)
+    call = executions.CallToClaim(call_id, None, call_id, terms)
+    return lambda: alone.alone(executions.ClaimCalls(db), call)
 
 
 async def _ask_program_anew(db: Database) -> Act:
-    request_id, facts = await _approved_for_program(db), Facts({"price": 1600})
-    more: dict[str, Any] = {"rule": None, "destination": None, "judgement": JUDGED}
-    return lambda: changed_facts.void_and_ask(db, request_id, PROGRAM, facts, **more)
+    call_id = await _approved_for_program(db)
+    anew = programs_question(rule(), policy_epoch=1, principal=PROGRAM.name, call_id=call_id)
+    return lambda: executions.void_and_ask(db, call_id, anew)
 
 
 DOORS: list[Door] = [

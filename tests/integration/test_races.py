@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +40,7 @@ from tests.integration.asking import (
     blocked,
     claim_approved,
     column,
+    programs_question,
     question,
     reviewer,
     rows,
@@ -214,9 +216,8 @@ async def test_three_schedulers_expire_each_request_once(
 async def test_twenty_openings_are_one_request(database: Database, other: Database, by_call: bool) -> None:
     """Opened twenty times at once on two processes it is one request with one card; other content is refused."""
     run_id, calls = await start(database)
-    api = {"run_id": None, "call_id": None, "source": "api", "principal": "key-7", "client_id": "order 7"}
-    changes: dict[str, Any] = {} if by_call else api
-    new = replace(question(run_id, calls[0], rule()), **changes)
+    asked = partial(programs_question, principal="key-7", client_id="order 7")
+    new = question(run_id, calls[0], rule()) if by_call else asked(rule())
     opened = await asyncio.gather(
         *(
             requests.open(db, new)
@@ -227,7 +228,7 @@ async def test_twenty_openings_are_one_request(database: Database, other: Databa
     assert sum(each.created for each in opened) == 1
     assert await column(database, "SELECT count(*) FROM delivery WHERE kind = 'card'") == [1]
     with pytest.raises(Conflict):
-        await requests.open(database, replace(question(run_id, calls[0], rule(), order=8), **changes))
+        await requests.open(database, replace(new, action=Action("process_refund", "1", {"order_id": 8})))
     if not by_call:
         foreign = replace(new, principal="key-8")
         assert (await requests.open(database, foreign)).created, "another principal's ids are its own"

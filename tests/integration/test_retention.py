@@ -31,7 +31,7 @@ from tests.integration.asking import (
     ballot,
     claim_approved,
     column,
-    question,
+    programs_question,
     reviewer,
     rule,
     write,
@@ -72,8 +72,7 @@ async def _say_goodbye(db: Database, run_id: UUID) -> None:
 
 async def _from_outside(db: Database, client_id: str) -> UUID:
     """A request of a program that runs the action itself."""
-    changes = {"source": "api", "principal": "key:shop", "client_id": client_id, "description": SECRET}
-    new = question(None, None, rule(), **changes)  # type: ignore[arg-type]
+    new = programs_question(rule(), principal="key:shop", client_id=client_id, description=SECRET)
     return (await requests.open(db, new)).request_id
 
 
@@ -185,8 +184,8 @@ async def test_what_waits_or_is_in_doubt_stays(database: Database, as_owner: Dat
         database,
         """WITH d AS (INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id)
                       VALUES (:id, 'approved', 1, sha256('a'), 'T1', 'U1'))
-           UPDATE approval_request SET status = 'approved', decided_at = now(), lapse_at = now() + interval '1 day'
-           WHERE id = :id""",
+           , decided AS (UPDATE approval_request SET status = 'approved', decided_at = now() WHERE id = :id)
+           UPDATE tool_call SET state = 'ready', lapse_at = now() + interval '1 day' WHERE id = :id""",
         id=unclaimed,
     )
     erased = await _erase(as_owner)

@@ -24,7 +24,7 @@ from tests.integration.asking import (
     asked_as,
     ballot,
     claim_approved,
-    question,
+    programs_question,
     reviewer,
     rule,
     start,
@@ -57,11 +57,9 @@ async def rescue(db: Database) -> None:
 
 
 async def lapse(db: Database) -> None:
-    run_id, [call_id] = await start(db)
-    asked = replace(question(run_id, call_id, rule()), source="api", run_id=None, call_id=None)
-    opened = await requests.open(db, asked)
-    await alone.vote(db, ballot(await asked_as(db, opened.request_id, call_id, run_id), reviewer(GRACE)))
-    await write(db, "UPDATE approval_request SET lapse_at = clock_timestamp() WHERE call_id IS NULL")
+    call_id = (await requests.open(db, programs_question(rule()))).request_id
+    await alone.vote(db, ballot(await asked_as(db, call_id, call_id, call_id), reviewer(GRACE)))
+    await write(db, "UPDATE tool_call SET lapse_at = clock_timestamp() WHERE run_id IS NULL")
 
 
 async def orphans(db: Database) -> None:

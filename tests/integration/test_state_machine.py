@@ -35,7 +35,7 @@ from agent.domain.rules import Rule
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
 from agent.usecases import executions, grants, limits, pause, requests, runs
 from agent.usecases import policy as policies
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, internal
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, lost_executions
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun, turns
 from signoff.errors import Conflict
@@ -64,9 +64,9 @@ ACTION = Action("process_refund", "1", {"order_id": 0})
 STATE = """
 SELECT 'run', id, status::text, awaiting_calls, inputs, heard, lease_until IS NOT NULL FROM agent_run
 UNION ALL
-SELECT 'call', id, state::text, ask_no, blocking::int, 0, repeats IS NOT NULL FROM tool_call
+SELECT 'call', id, state::text, ask_no, blocking::int, 0, repeats IS NOT NULL FROM tool_call WHERE run_id IS NOT NULL
 UNION ALL
-SELECT 'request', id, status::text, 0, 0, 0, voided_at IS NOT NULL FROM approval_request WHERE call_id IS NOT NULL
+SELECT 'request', id, status::text, 0, 0, 0, voided_at IS NOT NULL FROM approval_request WHERE run_id IS NOT NULL
 UNION ALL
 SELECT 'attempt', e.id, e.status::text, 0, 0, 0, s.execution_id IS NOT NULL
 FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
@@ -686,7 +686,7 @@ def test_the_use_cases_do_what_the_reference_says(
     postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int
 ) -> None:
     """Any order of use cases leaves the rows as the reference has them, and no invariant is ever broken."""
-    for room in (turns, internal):  # leases end when an act says so, not because the machine is slow
+    for room in (turns, lost_executions):  # leases end when an act says so, not because the machine is slow
         monkeypatch.setattr(room, "LEASE_SECONDS", 3600.0)
     profile = settings(
         max_examples=examples,

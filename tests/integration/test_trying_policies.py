@@ -19,9 +19,8 @@ from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.store.ids import id_at
+from agent.usecases import judgements, requests, retention, runs
 from agent.usecases import policy as policies
-from agent.usecases import requests, retention, runs
-from agent.usecases.executions import external
 from agent.usecases.requests import Edit
 from signoff.values import Action
 from tests.integration import alone
@@ -115,7 +114,7 @@ async def _judge_four(url: str, policy: Policy) -> None:
             ToolTraits("read", "external"), Action("read", "external", {}), None, "ci", None
         )
         key = Principal(None, "ci", frozenset(), None, None)  # type: ignore[arg-type]
-        await external.record_judgement(db, key, AuditKind.REVIEW_NOT_REQUIRED, {}, judgement)
+        await judgements.record(db, key, AuditKind.REVIEW_NOT_REQUIRED, {}, judgement)
 
 
 def test_replay_judges_again_what_was_judged(signoff: Command, database_url: str, tmp_path: Path) -> None:

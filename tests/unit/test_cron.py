@@ -282,7 +282,7 @@ def parts(draw: st.DrawFn, first: int, last: int, words: Sequence[str] = ()) -> 
 
     def written(number: int) -> str:
         names = [str(number), f"{number:02}"]
-        if words:
+        if (words and number != len(words) == 7) or len(words) == 12:  # "0-Sun" is one day, "0-7" the week
             names += [words[number % 7 if len(words) == 7 else number - 1].title()]
         return draw(st.sampled_from(names))
 
@@ -296,6 +296,7 @@ def parts(draw: st.DrawFn, first: int, last: int, words: Sequence[str] = ()) -> 
         case "all":
             return "*", set(range(first, last + 1))
         case "steps":
+            step = min(step, last - first + (not wraps))
             return f"*/{step}", set(range(first, last + (not wraps), step))
         case "one":
             return written(begin), {begin}

@@ -197,9 +197,9 @@ def test_every_statement_heeds_a_pause_in_the_same_words() -> None:
             "vote_locks._READ_CALLS",
             "due_work._DUE",
             "due_work._UNSERVED",
-            "external_calls._HANDED_OUT",
+            "views.handed_out_calls._HANDED_OUT",
         },
-        "scope IN ('*', run.agent)": {"external_executions._APPROVAL", "due_work._DUE"},
+        "scope IN ('*', run.agent)": {"approvals._APPROVAL", "due_work._DUE"},
     }
 
 

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from uuid import UUID
 
-from agent.domain.api_keys import Principal
+from agent import tracing
+from agent.domain.api_keys import Principal, Scope
+from agent.domain.coverage import WouldRun, uncovered
+from agent.domain.errors import NotFound
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.judgement import Judgement
+from agent.domain.limits import LimitState, Use
 from agent.domain.policy import Policy
-from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
-from agent.runtime.judging.evaluation import judge, uses_of, with_rejection
+from agent.domain.run import CallExecutor
+from agent.runtime.judging.evaluation import Proposal, judge, uses_of, with_rejection
 from agent.runtime.judging.programs import Denied, SlackAway, proposal_of_program
 from agent.runtime.services import Services
-from agent.usecases import limits
-from agent.usecases.executions import changed_facts, external
-from agent.usecases.executions.external import FACTS_CHANGED, ClaimRefused, ExternalClaim, TokenOf
-from signoff.errors import SignoffError
-from signoff.values import Action
+from agent.store import approvals, views
+from agent.store.approvals import ProgramApproval
+from agent.store.ids import new_id
+from agent.store.requests import NewRequest
+from agent.usecases import executions, limits
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms
+from agent.usecases.executions.programs import (
+    FACTS_CHANGED,
+    ClaimRefused,
+    ProgramClaim,
+    TokenOf,
+    claimable_action,
+    find_open_claim,
+    hash_of,
+    refused,
+)
+from signoff.errors import Conflict, SignoffError
 
 
 class FactsAway(SignoffError):
@@ -33,6 +48,18 @@ class AskedAgain:
     request_id: UUID
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What a program wants to claim, and how. ``facts``: sent along."""
+
+    view: RequestView
+    principal: Principal
+    token_of: TokenOf
+    digest: bytes | None
+    facts: Facts | None
+    lease_seconds: float
+
+
 async def claim(
     services: Services,
     view: RequestView,
@@ -42,44 +69,81 @@ async def claim(
     digest: bytes | None,
     facts: Facts | None,
     lease_seconds: float,
-) -> ExternalClaim | AskedAgain:
+) -> ProgramClaim | AskedAgain:
     """Claim the approved action once, or ask people again if facts or policy have changed. ``facts``: sent along.
 
-    Raises ClaimRefused, Denied, FactsAway, SlackAway, NotFound and OutdatedPolicy.
+    An open attempt is returned again if ``token_of`` gives its token: the first answer was lost. ``digest``: of the
+    action that the program expects. Raises ClaimRefused, Denied, FactsAway, SlackAway, NotFound and OutdatedPolicy.
     """
-    claimed = partial(_claim, services, view, principal, token_of, digest, facts, lease_seconds)
-    return await services.policies.judged(claimed)
+    wanted = _Attempt(view, principal, token_of, digest, facts, lease_seconds)
+    with tracing.span_within("claim", view.id, view.id, {"request_id": str(view.id)}) as span:
+        claimed = await services.policies.judged(lambda: _claim(services, wanted))
+        if isinstance(claimed, ProgramClaim):
+            span.set(execution_id=str(claimed.execution_id), attempt=claimed.attempt)
+    return claimed
 
 
-async def _claim(
-    services: Services,
-    view: RequestView,
-    principal: Principal,
-    token_of: TokenOf,
-    digest: bytes | None,
-    sent: Facts | None,
-    lease_seconds: float,
-) -> ExternalClaim | AskedAgain:
+async def _claim(services: Services, wanted: _Attempt) -> ProgramClaim | AskedAgain:
     policy = services.policy  # one for the facts and what is made of them: another may be loaded meanwhile
-    facts = await _present_facts(services, policy, view, sent)
-    try:
-        return await external.claim(
-            services.db,
-            view.id,
-            principal,
-            token_of,
-            digest=digest,
-            lease_seconds=lease_seconds,
-            facts=facts,
-            facts_are_read=policy.reads_facts(view.action.tool),
-            policy_epoch=policy.epoch,
-            judge=partial(_judge, policy, view),
-        )
-    except ClaimRefused as refused:
-        if refused.kind != FACTS_CHANGED:
-            raise
-    shown = Facts(view.facts, source=view.facts_source)
-    return AskedAgain(await _ask_again(services, policy, view, principal, facts or shown))
+    view, found = await _read(services, wanted)
+    if found.attempts and found.settled_as is None:
+        repeated = await find_open_claim(services.db, view.call_id, wanted.token_of)
+        if repeated is not None:
+            return _claimed(wanted, view, repeated, wanted.token_of(repeated.execution_id))
+    if found.voided:
+        return AskedAgain(await _successor(services, view))
+    action = claimable_action(found, wanted.digest)
+    facts = await _present_facts(services, policy, view, wanted.facts)
+    known = found.facts_shown if facts is None or facts.failed else facts
+    proposal = proposal_of_program(view, action, known)
+    judgement, uses = judge(policy, proposal), uses_of(policy, proposal)
+    would = WouldRun(action, facts, judgement, facts_are_read=policy.reads_facts(action.tool))
+    if missing := uncovered(found, action, would):
+        refusal = refused(missing)
+        if refusal.kind != FACTS_CHANGED:
+            raise refusal
+        return await _ask_again(services, wanted, view, found, proposal, judgement, uses, missing.because)
+    execution_id = new_id()
+    token = wanted.token_of(execution_id)
+    terms = ClaimTerms(
+        wanted.principal.name,
+        idempotent=False,
+        execution_id=execution_id,
+        uses=uses,
+        policy_epoch=policy.epoch,
+        lease_seconds=wanted.lease_seconds,
+        claim_hash=hash_of(token),
+    )
+    claimed = await services.joint_writes.claims.join(CallToClaim(view.call_id, None, view.id, terms))
+    if claimed is None:
+        _, now = await _read(services, wanted)
+        claimable_action(now, wanted.digest)
+        raise ClaimRefused("claimed", "it cannot begin now: it was claimed or stopped meanwhile")
+    return _claimed(wanted, view, claimed, token)
+
+
+def _claimed(wanted: _Attempt, view: RequestView, claim: Claim, token: str) -> ProgramClaim:
+    given = ProgramClaim.of(claim, token, wanted.lease_seconds)
+    return replace(given, revision=view.revision, edited=view.editor is not None)
+
+
+async def _read(services: Services, wanted: _Attempt) -> tuple[RequestView, ProgramApproval]:
+    """Raises NotFound."""
+    view = wanted.view
+    found = await services.db.read(approvals.find, view.id)
+    if found is None or view.principal != wanted.principal.name:
+        raise NotFound("there is no such request")
+    if found.status is not view.status:  # decided since, perhaps after an edit
+        async with services.db.connection() as connection:
+            view = await views.request_view(connection, view.id) or view
+    return view, found
+
+
+async def _successor(services: Services, view: RequestView) -> UUID:
+    again = await services.db.read(approvals.find_successor, view.id)
+    if again is None:
+        raise NotFound("there is no such request any more")
+    return again
 
 
 async def _present_facts(
@@ -87,10 +151,8 @@ async def _present_facts(
 ) -> Facts | None:
     """Looked up by Signoff if the policy in force says so, whatever it said before; else the program's."""
     lookup = policy.lookup(view.action.tool)
-    if lookup is None and view.facts_source is FactsSource.SIGNOFF:
-        return Facts()
-    if lookup is None or view.status is not RequestStatus.APPROVED:
-        return sent
+    if lookup is None:
+        return Facts() if view.facts_source is FactsSource.SIGNOFF else sent
     requester = view.requester.user_id if view.requester else None
     facts = await services.look_up(lookup, view.action, view.agent, requester)
     if facts.failed:
@@ -100,32 +162,71 @@ async def _present_facts(
     return facts
 
 
-def _judge(policy: Policy, view: RequestView, action: Action, facts: Facts) -> Judgement:
-    return judge(policy, proposal_of_program(view, action, facts))
-
-
 async def _ask_again(
-    services: Services, policy: Policy, view: RequestView, principal: Principal, facts: Facts
-) -> UUID:
-    proposal = proposal_of_program(view, view.action, facts)
-    judgement = judge(policy, proposal)
+    services: Services,
+    wanted: _Attempt,
+    view: RequestView,
+    found: ProgramApproval,
+    proposal: Proposal,
+    judgement: Judgement,
+    uses: tuple[Use, ...],
+    because: str,
+) -> AskedAgain:
     if judgement.verdict == "deny":
         raise Denied(judgement.because)
     judgement = await with_rejection(services.db, proposal, judgement)
-    rule = judgement.rule
+    states = await limits.states(services.db, view.call_id, uses) if uses else ()
+    new = _question(services, wanted.principal, view, found, proposal, judgement, states)
     try:
-        destination = services.destination(rule.channel) if rule else None
+        opened = await executions.void_and_ask(services.db, view.call_id, new, because)
+    except Conflict:  # it was asked again, claimed, or its time is over
+        view, found = await _read(services, wanted)
+        if not found.voided:
+            claimable_action(found, wanted.digest)
+            raise
+        return AskedAgain(await _successor(services, view))
+    return AskedAgain(opened.request_id)
+
+
+def _question(
+    services: Services,
+    principal: Principal,
+    view: RequestView,
+    found: ProgramApproval,
+    proposal: Proposal,
+    judgement: Judgement,
+    states: tuple[LimitState, ...],
+) -> NewRequest:
+    """The same people are asked even if policy would now let the action run."""
+    rule, facts = judgement.rule or view.rule, proposal.facts
+    try:
+        destination = services.destination(rule.channel)
     except SignoffError as away:
         raise SlackAway(str(away)) from None
-    uses = uses_of(policy, proposal)
-    states = await limits.states(services.db, view.id, uses) if uses else ()
-    return await changed_facts.void_and_ask(
-        services.db,
-        view.id,
-        principal,
-        facts,
+    described = rule.description_template is not None
+    return NewRequest(
         rule=rule,
+        action=proposal.action,
+        facts=facts.values,
+        facts_source=facts.source,
+        description=rule.describe(proposal.action, facts.values) if described else view.description,
+        rationale=view.rationale,
+        context=view.context,
+        agent=view.agent,
+        agent_version=view.agent_version,
+        requester=view.requester,
+        requester_asserted=view.requester_asserted,
         destination=destination,
+        principal=view.principal,
+        client_id=view.client_id,
+        source=view.source,
+        call_id=view.call_id,
+        executor=CallExecutor.PROGRAM,
+        api_key_id=principal.key_id,
         limits=states,
+        policy_epoch=judgement.epoch,
         judgement=judgement,
+        rejected_before=judgement.rejected,
+        session=found.session,
+        only_session=principal.may(Scope.SESSIONS),
     )

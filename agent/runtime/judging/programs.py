@@ -19,6 +19,7 @@ from agent.domain.policy import Policy
 from agent.domain.request import API, EXTERNAL, FactValues
 from agent.domain.request_view import RequestView
 from agent.domain.rules import Rule
+from agent.domain.run import CallExecutor
 from agent.runtime.judging.evaluation import (
     Proposal,
     after_rejections,
@@ -32,8 +33,7 @@ from agent.runtime.judging.grants import covers_of
 from agent.runtime.services import Services
 from agent.store import views
 from agent.store.requests import NewRequest
-from agent.usecases import grants, limits, requests
-from agent.usecases.executions import external
+from agent.usecases import grants, judgements, limits, requests
 from agent.usecases.grants import ProgramCall
 from agent.usecases.requests.opening import OpenOutcome
 from signoff.errors import Conflict, SignoffError
@@ -230,9 +230,7 @@ async def _without_review(
     if denied or not asked.uses:  # otherwise recorded with its uses
         kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
         detail, begins = _detail(asked, proposal), None if denied else asked.agent
-        await external.record_judgement(
-            services.db, question.principal, kind, detail, judgement, agent=begins
-        )
+        await judgements.record(services.db, question.principal, kind, detail, judgement, agent=begins)
     if denied:
         raise Denied(judgement.because)
     return LetThrough(judgement.because, proposal.facts)
@@ -300,6 +298,7 @@ async def _question(
         principal=question.principal.name,
         client_id=question.client_id,
         source=API,
+        executor=CallExecutor.PROGRAM,
         content=question.content,
         api_key_id=question.principal.key_id,
         limits=states,

@@ -148,6 +148,7 @@ def question(
         background=tool.background,
         has_pending_hook=tool.on_pending is not None,
         executor=tool.executor,
+        executor_key=tool.executor_key,
         limits=states,
         policy_epoch=judgement.epoch,
         judgement=judgement,

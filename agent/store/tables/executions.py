@@ -23,7 +23,7 @@ execution = Table(
     "execution",
     metadata,
     Column("id", Uuid, primary_key=True),
-    Column("call_id", Uuid),
+    Column("call_id", Uuid, nullable=False),
     Column("request_id", Uuid),
     Column("attempt", SmallInteger, nullable=False),
     Column("digest", LargeBinary, nullable=False),

@@ -19,10 +19,9 @@ approval_request = Table(
     Column("principal", Text, nullable=False),
     Column("api_key_id", Uuid),
     Column("client_id", Text, nullable=False),
-    Column("content_digest", LargeBinary, nullable=False),  # what a re-open must repeat
     Column("source", Text, nullable=False),  # "run" or "api"
     Column("run_id", Uuid),
-    Column("call_id", Uuid),
+    Column("call_id", Uuid, nullable=False),
     Column("ask_no", SmallInteger, nullable=False),
     Column("agent", Text, nullable=False),
     Column("agent_version", Text, nullable=False),
@@ -45,15 +44,10 @@ approval_request = Table(
     Column("reminded", SmallInteger, nullable=False),  # in the current window
     Column("remind_next", Timestamp),
     Column("escalated_at", Timestamp),
-    Column("lapse_at", Timestamp),  # an external executor can claim it until then
-    Column("lapsed_at", Timestamp),
-    Column("handed_over_at", Timestamp),  # its asker has read the approval
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
     Column("limits", JSONB),  # when opened: [{name, used, …}, …]
     Column("policy_epoch", Integer, nullable=False),
     Column("rejected_before", Uuid),  # in which people rejected the same action
-    Column("executor", Text),  # of a run's call, "*" for any
-    Column("session", Text),  # the program's own name for what belongs together
 )
 
 request_revision = Table(

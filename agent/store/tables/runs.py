@@ -13,12 +13,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from agent.domain.run import AnswerKind, CallState, RunStatus
+from agent.domain.run import AnswerKind, CallExecutor, CallState, RunStatus
 from agent.store.tables.columns import Timestamp, created, enum_of, metadata
 
 run_status = enum_of(RunStatus, "run_status")
 call_state = enum_of(CallState, "call_state")
 answer_kind = enum_of(AnswerKind, "answer_kind")
+call_executor = enum_of(CallExecutor, "call_executor")
 
 agent_run = Table(
     "agent_run",
@@ -66,12 +67,12 @@ tool_call = Table(
     "tool_call",
     metadata,
     Column("id", Uuid, primary_key=True),
-    Column("run_id", Uuid, nullable=False),
-    Column("turn", Integer, nullable=False),
-    Column("index", SmallInteger, nullable=False),
-    Column("model_call_id", Text, nullable=False),
+    Column("run_id", Uuid),  # None: a program proposes it
+    Column("turn", Integer),
+    Column("index", SmallInteger),
+    Column("model_call_id", Text),
     Column("tool", Text, nullable=False),
-    Column("raw_arguments", Text, nullable=False),
+    Column("raw_arguments", Text),
     Column("tool_version", Text),
     Column("action", LargeBinary),  # canonical, once evaluated
     Column("digest", LargeBinary),
@@ -85,8 +86,16 @@ tool_call = Table(
     Column("answer", Text),
     Column("answered_at", Timestamp),
     Column("retry_at", Timestamp),  # end of a sleep, or the next attempt
-    Column("claim_until", Timestamp),  # by an external program
     created(),
     Column("agent", Text, nullable=False),
     Column("place", Text),  # a function agent's task, and the call's number there
+    Column("executor", call_executor, nullable=False),
+    Column("executor_key", Text),  # the only one that may execute it
+    Column("lapse_at", Timestamp),  # a program can claim it until then
+    Column("lapsed_at", Timestamp),
+    Column("handed_over_at", Timestamp),  # the program that asks has read the approval
+    Column("principal", Text),  # of that program
+    Column("client_id", Text),  # its name for the action
+    Column("content_digest", LargeBinary),  # of what a repeated question must match
+    Column("session", Text),  # its name for what belongs together
 )

@@ -6,6 +6,7 @@ from agent.store.views.change_token import change_token, changed_subjects, recen
 from agent.store.views.decided_calls import DecidedCall, decided_calls
 from agent.store.views.events import Transition, run_transitions, transitions
 from agent.store.views.floods import flood
+from agent.store.views.handed_out_calls import HandedOutCall, handed_out
 from agent.store.views.id_prefixes import requests_like, runs_like
 from agent.store.views.live_grants import LiveGrant, live_grants
 from agent.store.views.metrics import ServiceCounts, service_counts

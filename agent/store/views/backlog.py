@@ -35,20 +35,17 @@ async def backlog(connection: Connection) -> Backlog:
 
 
 _BACKLOG = text("""
-SELECT (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready'
+SELECT (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready' AND executor = 'here'
                                 AND (retry_at IS NULL OR retry_at <= clock_timestamp()) LIMIT 1000) AS ready) AS calls,
        (SELECT count(*) FROM (SELECT FROM tool_call AS call
                               JOIN approval_request AS request
                                 ON request.call_id = call.id AND request.ask_no = call.ask_no
-                              WHERE call.state = 'ready' AND request.status = 'approved'
+                              WHERE call.state = 'ready' AND call.executor = 'here' AND request.status = 'approved'
                                 AND request.decided_at + make_interval(
                                     secs => (request.policy ->> 'execute_within')::float) <= clock_timestamp()
                                 AND NOT EXISTS (SELECT FROM execution WHERE execution.call_id = call.id)
                               LIMIT 1000) AS late) AS outdated,
-       (SELECT count(*) FROM (SELECT FROM approval_request AS request
-                              WHERE request.status = 'approved' AND request.source = 'api'
-                                AND request.lapsed_at IS NULL
-                                AND NOT EXISTS (SELECT FROM execution WHERE execution.request_id = request.id)
+       (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready' AND executor = 'program'
                               LIMIT 1000) AS claimable) AS approvals,
        (SELECT count(*) FROM (SELECT FROM execution WHERE status = 'claimed' LIMIT 1000) AS begun) AS attempts,
        (SELECT count(*) FROM (SELECT FROM agent_run

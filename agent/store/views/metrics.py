@@ -104,10 +104,12 @@ SELECT 'queue', 'runs', count(*) FROM (
     AND coalesce(look_at, created_at) <= (SELECT clock_timestamp()) LIMIT :most) AS r
 UNION ALL
 SELECT 'queue', 'calls', count(*) FROM (
-    (SELECT FROM tool_call WHERE state = 'ready' AND (retry_at IS NULL OR retry_at <= clock_timestamp())
+    (SELECT FROM tool_call
+     WHERE executor = 'here' AND state = 'ready' AND (retry_at IS NULL OR retry_at <= clock_timestamp())
      LIMIT :most) UNION ALL
     (SELECT FROM tool_call
-     WHERE state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL) LIMIT :most)) AS c
+     WHERE run_id IS NOT NULL AND (state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL))
+     LIMIT :most)) AS c
 UNION ALL
 SELECT 'queue', 'notices', count(*) FROM (
     SELECT FROM notice WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp()) LIMIT :most) AS n

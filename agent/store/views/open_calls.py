@@ -65,7 +65,8 @@ async def runs_of_others(connection: Connection, agents: Sequence[str]) -> list[
 
 _CALLS = text("""
 SELECT c.id, c.run_id, a.agent, r.agent_version AS asked_version, c.tool, c.state::text AS state,
-       coalesce(v.action, c.action) AS action, v.signature_digest AS signature_decided, v.facts, v.facts_source,
+       coalesce(v.action, c.action) AS action, v.signature_digest AS signature_decided,
+       c.executor::text AS executor_asked, v.facts, v.facts_source,
        0.0::float AS facts_age, r.id AS request_id, v.description, r.policy, a.requester_team_id, a.requester_user_id,
        coalesce(d.digest, v.digest) AS digest_decided, coalesce(d.digest, v.digest) AS digest_recorded,
        true AS terms_stand,
@@ -98,6 +99,7 @@ WITH RECURSIVE each AS (
 )
 SELECT each.agent, at_work.id FROM each CROSS JOIN LATERAL (
     SELECT id FROM agent_run WHERE agent = each.agent AND status IN ('working', 'pending_approval')
-    UNION SELECT run_id FROM tool_call WHERE agent = each.agent AND state IN ('asked', 'ready', 'delegated')) AS at_work
+    UNION SELECT run_id FROM tool_call
+    WHERE run_id IS NOT NULL AND agent = each.agent AND state IN ('asked', 'ready', 'delegated')) AS at_work
 WHERE each.agent <> ALL(CAST(:agents AS text[])) ORDER BY each.agent, at_work.id
 """)

@@ -78,20 +78,23 @@ async def requests_page(
     return RequestPage(ids, ids[-1] if has_more else None)
 
 
-OPENED_AS = text(
-    "SELECT id, content_digest FROM approval_request WHERE principal = :principal AND client_id = :client"
-)
+OPENED_AS = text("""
+SELECT r.id, c.content_digest FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+WHERE c.principal = :principal AND c.client_id = :client
+""")
 # The size on disk, so that nothing is unpacked.
 _WAITING_OF_KEY = text("""
 SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
     SELECT pg_column_size(v.action) + pg_column_size(v.context) + coalesce(pg_column_size(v.facts), 0) AS size
     FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-    WHERE r.principal = :principal AND r.status = 'waiting' AND r.call_id IS NULL LIMIT :limit
+    WHERE r.principal = :principal AND r.status = 'waiting' AND r.run_id IS NULL LIMIT :limit
 ) AS w
 """)
-_NAMED = text(
-    "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 20"
-)
+_NAMED = text("""
+SELECT id FROM approval_request
+WHERE client_id = :client AND team_id = :team AND source = 'api' AND voided_at IS NULL LIMIT 20
+""")
 # Adding nothing to a context unpacks it: its true size without writing it as text.
 _EMPTY: ColumnElement[Any] = literal_column("'{}'::jsonb")
 _REQUEST = approval_request.c

@@ -40,7 +40,14 @@ _attempt = (
 )
 _retrying = and_(tool_call.c.state == CallState.READY, tool_call.c.retry_at.is_not(None))
 _call = (
-    select(func.json_build_array(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, _retrying))
+    select(
+        func.json_build_array(
+            tool_call.c.answer_kind == AnswerKind.WITHDRAWN,
+            _retrying,
+            tool_call.c.lapsed_at.is_not(None),
+            tool_call.c.handed_over_at.is_not(None),
+        )
+    )
     .where(tool_call.c.id == request.c.call_id, tool_call.c.ask_no == request.c.ask_no)
     .correlate(request)
     .scalar_subquery()
@@ -50,7 +57,7 @@ _LINES = (
     select(
         *request.c["id", "revision", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
         *request.c["created_at", "expires_at", "channel_id", "approvers", "approvals_required", "excluded"],
-        *request.c["voided_at", "lapsed_at", "handed_over_at"],
+        request.c.voided_at,
         # Subqueries: the planner orders at most eight joined tables freely.
         case((_approved, _attempt)).label("attempt"),
         case((_approved, _call)).label("call"),
@@ -98,12 +105,12 @@ def history_line(row: Row[Any]) -> HistoryLine:
 
 def _converted(row: Row[Any]) -> dict[str, object]:
     executed, settled_as = row.attempt or (None, None)
-    withdrawn, retrying = row.call or (False, False)
+    withdrawn, retrying, lapsed, handed_over = row.call or (False, False, False, False)
     approval = approval_state(
         RequestStatus(row.status),
         voided=row.voided_at is not None,
-        lapsed=row.lapsed_at is not None,
-        handed_over=row.handed_over_at is not None,
+        lapsed=lapsed,
+        handed_over=handed_over,
         stopped=bool(withdrawn),
         execution=ExecutionStatus(executed) if executed else None,
         settled_as=settled_as,

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from agent.domain.pause import EVERYTHING
 from agent.domain.request import RequestStatus
-from agent.domain.run import AnswerKind, CallState
+from agent.domain.run import AnswerKind, CallExecutor, CallState
 from agent.store import tables
 from agent.store.tables import (
     agent_run,
@@ -66,16 +66,9 @@ _earlier, _earlier_revision = (
 _earlier_facts = select(_earlier_revision.c.facts).join(
     _earlier, present_revision(_earlier, _earlier_revision)
 )
-_previous_facts = func.coalesce(
-    _earlier_facts.where(
-        _earlier.c.call_id == _request.c.call_id, _earlier.c.ask_no == _request.c.ask_no - 1
-    ).scalar_subquery(),
-    # A program's request that asks again took over the earlier one's client id.
-    _earlier_facts.where(
-        _earlier.c.principal == _request.c.principal,
-        _earlier.c.client_id == _request.c.client_id + literal("#") + cast(_request.c.ask_no - 1, Text),
-    ).scalar_subquery(),
-)
+_previous_facts = _earlier_facts.where(
+    _earlier.c.call_id == _request.c.call_id, _earlier.c.ask_no == _request.c.ask_no - 1
+).scalar_subquery()
 _ballot = tables.vote.alias("ballot")
 _live = (
     select(
@@ -142,10 +135,21 @@ _names_agent = func.coalesce(
     .scalar_subquery(),
     False,
 )
+_of_program = _request.c.run_id.is_(None)
+# A void question leaves its name to the one that is asked next.
+_named = case(
+    (
+        and_(_of_program, _request.c.voided_at.is_not(None)),
+        _request.c.client_id + literal("#") + cast(_request.c.ask_no, Text),
+    ),
+    else_=_request.c.client_id,
+)
+_for_others = and_(~_of_program, tool_call.c.executor == CallExecutor.PROGRAM)
 _withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, False)
 _VIEW = (
     select(
-        *_request.c,
+        *(column for column in _request.c if column.name != "client_id"),
+        _named.label("client_id"),
         *_revision.c[
             "tool", "tool_version", "action", "digest", "facts", "description", "rationale", "facts_source"
         ],
@@ -169,6 +173,7 @@ _VIEW = (
         _repeat_place.c.channel_id.label("again_channel"),
         _repeat_place.c.ts.label("again_ts"),
         and_(_request.c.status == RequestStatus.APPROVED, _withdrawn).label("stopped"),
+        and_(_for_others, tool_call.c.answer_kind == AnswerKind.ERROR).label("unable"),
         _execution.c.id.label("execution_id"),
         _execution.c.status.label("execution_status"),
         *_execution.c["attempt", "started_at", "finished_at", "error", "result"],
@@ -177,7 +182,9 @@ _VIEW = (
         settlement.c.verdict.label("settled_as"),
         _retry_voters.label("retry_voters"),
         case((tool_call.c.state == CallState.READY, tool_call.c.retry_at)).label("retry_at"),
-        case((tool_call.c.state == CallState.READY, tool_call.c.claim_until)).label("claim_until"),
+        *tool_call.c["lapse_at", "handed_over_at"],
+        func.coalesce(tool_call.c.lapsed_at, case((_of_program, _request.c.voided_at))).label("lapsed_at"),
+        case((_for_others, func.coalesce(tool_call.c.executor_key, "*"))).label("executor"),
         _pause.c.by.label("paused_by"),
         _pause.c.scope.label("paused_scope"),
         _previous_facts.label("previous_facts"),

@@ -13,7 +13,7 @@ from agent.domain.changes import between
 from agent.domain.coverage import StoredApproval
 from agent.domain.grant_terms import MAX_LIVE
 from agent.domain.request import RequestStatus
-from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Message, RunView
+from agent.domain.run import AnswerKind, CallAnswer, CallExecutor, CallState, CallView, Message, RunView
 from agent.store import consent_terms, grants
 from agent.store.grants import GrantState
 from agent.store.rows import row_as
@@ -40,8 +40,9 @@ class OpenCallDetails(StoredApproval):
     action_decided: bytes | None
     action_judged: bytes | None  # without the edits of reviewers
     retried_later: bool  # the next attempt is not due
-    handed_out: bool  # a program may claim it now
-    claim_over: bool  # no program claimed it in time
+    executor: CallExecutor
+    executor_key: str | None
+    lapsed: bool  # no program claimed it in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,8 @@ SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.annou
        r.agent_version AS asked_version,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts,
        coalesce(c.retry_at > clock_timestamp(), false) AS retried_later,
-       coalesce(c.claim_until > clock_timestamp(), false) AS handed_out,
-       coalesce(c.claim_until <= clock_timestamp(), false) AS claim_over
+       c.executor::text AS executor, c.executor::text AS executor_asked, c.executor_key,
+       coalesce(c.lapse_at <= clock_timestamp(), false) AS lapsed
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

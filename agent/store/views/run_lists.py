@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
-from agent.domain.run import CallState, PendingQuestion, RunLine, RunStatus, RunView
+from agent.domain.run import CallExecutor, CallState, PendingQuestion, RunLine, RunStatus, RunView
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendant_waits, with_descendants
 from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revision
@@ -278,7 +278,7 @@ def _busy() -> Select[tuple[bool]]:
     run, call = agent_run.alias("run"), tool_call.alias("call")
     states = [CallState.NEW, CallState.READY, CallState.REFUSED, CallState.CLAIMED]
     turn_due = and_(run.c.status.in_(_AT_WORK), run.c.inputs > run.c.heard)
-    here = or_(call.c.state != CallState.READY, call.c.claim_until.is_(None))
+    here = or_(call.c.state != CallState.READY, call.c.executor == CallExecutor.HERE)
     at_work = exists().where(call.c.run_id == run.c.id, call.c.state.in_(states), here)
     return select(func.bool_or(turn_due | at_work).label("busy")).select_from(
         family.join(run, run.c.id == family.c.id)

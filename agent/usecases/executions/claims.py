@@ -29,7 +29,7 @@ from signoff.values import Action
 @dataclass(frozen=True, slots=True)
 class CallToClaim:
     call_id: UUID
-    run_id: UUID
+    run_id: UUID | None
     request_id: UUID | None
     terms: ClaimTerms
 
@@ -48,7 +48,8 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
 
     ``None``: nothing to run, a pause, an ended run that does not need the call, or a limit over time without room for
     a call that nobody approved, which is evaluated again. ``NoRoom`` and ``OutdatedPolicy`` leave the call ready.
-    Compares under the call's lock. After ``OutcomeUnknown``, ask ``find_claim``. Members are calls of different runs.
+    Compares under the call's lock: also that it still waits under the request that was judged. After
+    ``OutcomeUnknown``, ask ``find_claim``. Members are calls of different runs, or of programs.
     """
 
     async def lock(
@@ -59,7 +60,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
         locked = await call_locks.lock_ready(
             tx,
             [each.call_id for each in members],
-            [each.run_id for each in members],
+            [each.run_id for each in members if each.run_id],
             [each.subject for each in members],
             bounds,
             [use for each in members for use in each.unapproved_uses],
@@ -73,6 +74,8 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     async def act(
         self, tx: Transaction, member: CallToClaim, found: ReadyCall, *, wait: bool
     ) -> Settled[Claim | None]:
+        if found.call.request_id != member.request_id:
+            return None
         locked = found.room.holds(member.terms.concurrency) and found.limits.holds(member.unapproved_uses)
         if found.call.state is CallState.READY and not (found.head and locked) and not wait:
             return SKIPPED
@@ -107,9 +110,11 @@ async def begin_attempt(
     call = found.call
     if error := outdated(terms.policy_epoch, call.policy_epoch):
         return error
-    if call.parked:  # the run works again after its last decision
+    if call.run_id is not None and call.parked:  # the run works again after its last decision
         runs.work_again(tx, call.run_id)
-    if call.state is not CallState.READY or call.paused or (action := decided_action(call)) is None:
+    if call.state is not CallState.READY or call.executor is not terms.executor or call.paused or call.lapsed:
+        return None
+    if (action := decided_action(call)) is None:
         return None
     if call.unneeded and not call.wanted_again:
         calls.stop(tx, call.id, call.agent)
@@ -120,7 +125,7 @@ async def begin_attempt(
     if not found.room.take(terms.concurrency):
         return NoRoom(f"as many calls of {call.tool} run in all processes as may")
     found.limits.take(call.id, terms.uses)
-    limits.reserve(tx, terms.uses, call_id=call.id)
+    limits.reserve(tx, terms.uses, call.id)
     if terms.judgement is not None and not call.attempts:
         judgements.insert(tx, terms.judgement, call_id=call.id)
     head = found.head or await audit.lock_head(tx, call.subject)

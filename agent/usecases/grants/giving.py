@@ -20,6 +20,7 @@ from agent.domain.policy import outdated
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits, Rule
+from agent.domain.run import CallExecutor
 from agent.store import audit, exclusions, grants, request_locks, views
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
@@ -125,6 +126,7 @@ async def propose(
             principal=GRANT,
             client_id=client_id,
             source=GRANT,
+            executor=CallExecutor.NONE,
             content=content,
             policy_epoch=policy_epoch,
         )

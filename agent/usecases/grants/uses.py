@@ -113,6 +113,8 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
     Further attempts are the same use. ``None``: nothing was written; ask people. Raises ``NoRoom`` and
     ``OutdatedPolicy``. After ``OutcomeUnknown``, ask ``executions.find_claim``.
     """
+    if member.run_id is None:
+        return None
     async with db.transaction() as tx:
         tx.after_commit(partial(point, "after_claim"))
         locked = await call_locks.lock_ready(
@@ -136,7 +138,8 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
         allowed = await _covering(tx, grant, cover, involved, used)
         if allowed is None:
             return None
-        return await _begin(tx, member, found, _Use(cover, grant, allowed, key), again=used is not None)
+        use = _Use(cover, grant, allowed, key)
+        return await _begin(tx, member, member.run_id, found, use, again=used is not None)
 
 
 async def has_used(db: Database, call_id: UUID) -> bool:
@@ -282,12 +285,13 @@ def granted(grant: StoredGrant) -> Grant | None:
 async def _begin(
     tx: Transaction,
     member: CallToClaim,
+    run_id: UUID,
     found: ReadyCall,
     use: _Use,
     *,
     again: bool,
 ) -> attempts.Claim:
-    grant, action, subject = use.grant, use.cover.call.action, run_subject(member.run_id)
+    grant, action, subject = use.grant, use.cover.call.action, run_subject(run_id)
     heads = await audit.lock_heads(tx, [subject, grant.subject])
     if found.call.state is CallState.NEW:
         calls.mark_ready(tx, member.call_id, action)
@@ -302,7 +306,7 @@ async def _begin(
         detail = {
             "grant": str(grant.id),
             "call": str(member.call_id),
-            "run": str(member.run_id),
+            "run": str(run_id),
             "execution": str(claimed.execution_id),
             "digest": action.digest.hex(),
         }

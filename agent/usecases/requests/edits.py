@@ -185,7 +185,7 @@ def _write(
         judgements.insert(
             tx, edit.judgement, call_id=request.call_id, request_id=request.id, revision=revision
         )
-    limits.reserve(tx, edit.uses, call_id=request.call_id, request_id=request.id)
+    limits.reserve(tx, edit.uses, request.call_id)
     detail = {
         **_detail(edit.attempt),
         "digest": edit.action.digest.hex(),
@@ -193,7 +193,7 @@ def _write(
         "terms": replace(request.terms, excluded=excluded).digest,
     }
     audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))
-    if request.call_id is not None:
+    if request.run_id is not None:
         calls.supersede_action(tx, request.call_id, request.agent)
     line = outbox.edited_line(request.destination, request.id, editor, revision, changes, money)
     outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])

@@ -34,10 +34,10 @@ async def withdraw(
 
 
 async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, principal: str) -> bool:
-    """Evaluate the call with the current code. False: already decided, or no call."""
+    """Evaluate the call with the current code. False: already decided, or not a run's."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
-        if request.status is not RequestStatus.WAITING or request.call_id is None:
+        if request.status is not RequestStatus.WAITING or request.run_id is None:
             return False
         await _withdraw(tx, request, None, reason, principal, rejudged=True)
     return True

@@ -59,7 +59,7 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
     """
     async with db.transaction() as tx:
         ask_no = 1
-        if new.call_id is not None:
+        if new.run_id is not None and new.call_id is not None:
             call = await call_locks.lock_new(tx, new.call_id)
             if call is None:
                 raise NotFound(f"no tool call {new.call_id}")
@@ -91,13 +91,14 @@ def write_request(
     head: ChainHead,
     involved: Sequence[Exclusion],
 ) -> None:
+    call_id = new.call_id or request_id
     tx.after_commit(
         partial(
             log.info,
             "people are asked",
             action="request.opened",
             request_id=str(request_id),
-            call_id=str(new.call_id) if new.call_id else None,
+            call_id=str(call_id),
             tool=new.action.tool,
             checkpoint=new.rule.checkpoint_id,
         )
@@ -109,25 +110,27 @@ def write_request(
         approvals_required=new.rule.approvals_required,
         expires_at=head.at + new.rule.timeout,
     )
-    requests.insert(tx, request_id, new, content_digest(new), ask_no, terms, head.at)
+    content = content_digest(new) if new.call_id is None else None  # otherwise the call has it
+    requests.insert(tx, request_id, new, content, ask_no, terms, head.at)
     if new.judgement is not None:
-        judgements.insert(tx, new.judgement, call_id=new.call_id, request_id=request_id)
-    limits.reserve(tx, [state.use for state in new.limits], call_id=new.call_id, request_id=request_id)
+        judgements.insert(tx, new.judgement, call_id=call_id, request_id=request_id)
+    limits.reserve(tx, [state.use for state in new.limits], call_id)
     detail = {
         "digest": new.action.digest.hex(),
         "checkpoint": new.rule.checkpoint_id,
         "risk": new.rule.risk.value,
         "ask_no": ask_no,
-        "call": str(new.call_id) if new.call_id else None,
+        "call": str(call_id),
+        "executor": new.executor.value,
         "terms": terms.digest,
         **Facts(new.facts, source=new.facts_source).on_record,
     }
-    actor = f"agent:{new.agent}" if new.call_id else new.principal
+    actor = f"agent:{new.agent}" if new.run_id else new.principal
     audit.append(tx, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))
     outbox.enqueue(tx, [outbox.card(new.destination, request_id, urgent=False)])
     outbound.enqueue_opened(tx, request_id, new.rule.email)
-    if new.call_id and new.has_pending_hook:
-        tx.wake(Wakeup.call(new.call_id, new.agent))
+    if new.has_pending_hook:
+        tx.wake(Wakeup.call(call_id, new.agent))
 
 
 def _excluded(new: NewRequest, involved: Sequence[Exclusion]) -> tuple[Exclusion, ...]:

@@ -103,6 +103,7 @@ def _decision(ending: RequestEnding) -> Decision:
         reason=ending.reason,
         at=ending.head.at,
         call_id=request.call_id,
+        run_id=request.run_id,
         agent=request.agent,
         call_state=state,
         run_channel=ending.run_channel,
@@ -111,13 +112,13 @@ def _decision(ending: RequestEnding) -> Decision:
 
 
 def _continue_calls(tx: Transaction, decided: Sequence[Decision], to_explain: Collection[UUID]) -> None:
-    of_calls = [each for each in decided if each.call_id is not None]
+    of_runs = [each for each in decided if each.run_id is not None]
     decisions.add_run_lines(
-        tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in to_explain}
+        tx, {each.request_id: _line_in_run(each) for each in of_runs if each.request_id in to_explain}
     )
-    waiting = [each for each in of_calls if each.call_state is not CallState.CLAIMED]
-    decisions.show_runs(tx, [each.call_id for each in waiting if each.call_id])
-    if len(of_calls) <= MAX_WAKEUPS:
+    waiting = [each for each in of_runs if each.call_state is not CallState.CLAIMED]
+    decisions.show_runs(tx, [each.call_id for each in waiting])
+    if len(of_runs) <= MAX_WAKEUPS:
         tx.wake(*(Wakeup.channel(each.run_channel) for each in waiting if each.run_channel))
         tx.wake(
             *(
@@ -128,7 +129,6 @@ def _continue_calls(tx: Transaction, decided: Sequence[Decision], to_explain: Co
                     last=each.outcome is RequestStatus.EXPIRED,
                 )
                 for each in waiting
-                if each.call_id
             )
         )
 

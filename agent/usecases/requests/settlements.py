@@ -11,7 +11,7 @@ from agent.domain.audit import DIRECT, AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import AnswerKind, CallAnswer
-from agent.store import audit, calls, doubts, executions, external_executions, outbox, runs
+from agent.store import audit, calls, doubts, executions, outbox, runs
 from agent.store.doubts import Doubt
 from agent.store.outbox import OutboxMessage
 from agent.usecases import call_answers
@@ -134,7 +134,7 @@ def _messages(
             doubt.destination, doubt.request_id, "settled", by, text=verdict, reason=note
         )
         return [outbox.card(doubt.destination, doubt.request_id), line, *root]
-    if run is None or run.destination is None or doubt.call is None:
+    if run is None or run.destination is None:
         return []
     facts = {"team": by.team_id, "user": by.user_id, "text": verdict, "reason": note, "tool": doubt.call.tool}
     return [outbox.run_line(run.destination, run.id, "settled", **facts), *root]
@@ -143,11 +143,8 @@ def _messages(
 def _go_on(
     tx: Transaction, run: runs.LockedRun | None, doubt: Doubt, verdict: Word, note: str | None
 ) -> None:
-    if run is None or doubt.call is None:
-        if verdict == "retry" and doubt.request_id is not None:
-            external_executions.reopen(tx, doubt.request_id)
-    elif verdict == "retry":
-        calls.make_ready_again(tx, doubt.call.id, run.agent)
+    if verdict == "retry":
+        calls.make_ready_again(tx, doubt.call.id, doubt.agent)
     else:
         answer = CallAnswer(AnswerKind.DONE_BY_PERSON, note or "")
         call_answers.answer(tx, run, doubt.call, answer)

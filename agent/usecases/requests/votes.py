@@ -192,7 +192,7 @@ def _conclude(
         facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
         line = outbox.request_line(request.destination, request.id, "voted", person, **facts)
         outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
-        if request.call_id is not None and (ballot.reason or "").strip():
+        if request.run_id is not None and (ballot.reason or "").strip():
             by = {"team": person.team_id, "user": person.user_id}
             decisions.add_run_lines(tx, {request.id: {"line": "voted", **by, **facts}})
         return
@@ -230,7 +230,7 @@ def _decide_and_claim(
         return
     later = [(decided.head, attempts.claimed_entry(call, action, terms))]
     end_requests(tx, [replace(decided, claimed=True)], earlier=earlier, later=later)
-    limits.reserve(tx, terms.uses, call_id=call.id)
+    limits.reserve(tx, terms.uses, call.id)
     claim = attempts.begin(tx, call, action, terms)
     runs.work_again(tx, call.run_id)
     tx.begin_after_commit(partial(claimant.begin, claim))

@@ -7,7 +7,7 @@ from agent.domain.call_answers import stop_cause
 from agent.domain.errors import NotFound
 from agent.domain.judgement import Judgement
 from agent.domain.policy import check_epoch
-from agent.domain.run import CallAnswer, CallState, RunStatus
+from agent.domain.run import CallAnswer, CallExecutor, CallState, RunStatus
 from agent.store import call_locks, calls, judgements, runs
 from agent.usecases import call_answers
 from agent.usecases.runs import endings
@@ -17,14 +17,22 @@ from signoff.errors import CollaborationError
 from signoff.values import Action
 
 
-async def pass_call(db: Database, call_id: UUID, action: Action, *, policy_epoch: int = 0) -> bool:
+async def pass_call(
+    db: Database,
+    call_id: UUID,
+    action: Action,
+    *,
+    executor: CallExecutor = CallExecutor.HERE,
+    executor_key: str | None = None,
+    policy_epoch: int = 0,
+) -> bool:
     """The claim records what is allowed. False: already evaluated, or the run has ended. Raises ``OutdatedPolicy``."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW or call.unneeded:
             return False
         check_epoch(policy_epoch, call.policy_epoch)
-        calls.mark_ready(tx, call_id, action)
+        calls.mark_ready(tx, call_id, action, executor, executor_key)
     return True
 
 

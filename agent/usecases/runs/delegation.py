@@ -21,9 +21,11 @@ async def delegate(
 
     ``background``: the parent's model goes on at once.
     """
+    if (above_id := call.run_id) is None:
+        return None
     async with db.transaction() as tx:
         locked = await call_locks.lock_ready(
-            tx, [call.call_id], [call.run_id], [call.subject], uses=call.unapproved_uses, wait=True
+            tx, [call.call_id], [above_id], [call.subject], uses=call.unapproved_uses, wait=True
         )
         found = locked.get(call.call_id)
         begun = await begin_attempt(tx, found, call.terms) if found else None
@@ -34,14 +36,14 @@ async def delegate(
         claimed, head = begun
         run_id = new_id()
         task = str(claimed.action.arguments["task"])
-        child = await ancestors.child_run(tx, call.run_id, call.call_id, agent, version, task)
+        child = await ancestors.child_run(tx, above_id, call.call_id, agent, version, task)
         await write_run(tx, run_id, child)
         attempts.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"delegated to run {run_id}")
         detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{claimed.worker}", detail))
         calls.delegate(tx, call.call_id, blocking=not background)
         if background and found is not None and found.call.blocking:
-            above = await views.run_view(tx, call.run_id)  # already locked
+            above = await views.run_view(tx, above_id)  # already locked
             waits_for = above.awaiting_calls if above else 0
-            runs.release_call(tx, call.run_id, found.call.agent, last=waits_for <= 1)
+            runs.release_call(tx, above_id, found.call.agent, last=waits_for <= 1)
     return run_id

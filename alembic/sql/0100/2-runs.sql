@@ -101,14 +101,18 @@ CREATE TABLE run_message (
     CONSTRAINT fk_run_message_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE
 );
 
+-- Who carries an action out: the service, another program, or nobody, because there is only a question to answer.
+CREATE TYPE call_executor AS ENUM ('here', 'program', 'none');
+
+-- An action that somebody proposes: a turn of a run, or a program under a name of its own.
 CREATE TABLE tool_call (
     id uuid NOT NULL,
-    run_id uuid NOT NULL,
-    turn integer NOT NULL,
-    index smallint NOT NULL,
-    model_call_id text NOT NULL,
+    run_id uuid,
+    turn integer,
+    index smallint,
+    model_call_id text,
     tool text NOT NULL,
-    raw_arguments text NOT NULL,
+    raw_arguments text,
     tool_version text,
     action bytea,
     digest bytea,
@@ -123,21 +127,53 @@ CREATE TABLE tool_call (
     answered_at timestamptz,
     lease_until timestamptz,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
-    -- That of the run, so that what is to be done for an agent is found through an index, however much there is to do
+    -- That of a run, so that what is to be done for an agent is found through an index, however much there is to do
     -- for others.
     agent text NOT NULL,
     retry_at timestamptz,
     -- In which task of a function agent a call was proposed, as its how-manieth, where anything else was open beside it.
     place text,
-    -- Until when another program may begin it, if one carries it out.
-    claim_until timestamptz,
+    executor call_executor NOT NULL,
+    -- The only key whose program may execute what a run proposed; NULL is any that may execute.
+    executor_key text,
+    -- Until when the program that executes it may begin, and when that time was over.
+    lapse_at timestamptz,
+    lapsed_at timestamptz,
+    -- When the program that proposed it first read that it is approved: from then on it may act without a claim.
+    handed_over_at timestamptz,
+    -- A program's key, its name for the action, all that it sent, and its name for the conversation. One name stands for
+    -- one action, however often people are asked about it.
+    principal text,
+    client_id text,
+    content_digest bytea,
+    session text,
     CONSTRAINT pk_tool_call PRIMARY KEY (id),
     CONSTRAINT uq_tool_call_run_id_turn_index UNIQUE (run_id, turn, index),
+    CONSTRAINT uq_tool_call_principal_client_id UNIQUE (principal, client_id),
+    -- What an attempt refers to: it is made by the executor of its call.
+    CONSTRAINT uq_tool_call_id_executor UNIQUE (id, executor),
+    CONSTRAINT ck_tool_call_one_proposer CHECK (
+        CASE WHEN run_id IS NOT NULL
+             THEN num_nulls(turn, index, model_call_id, raw_arguments) = 0
+                  AND num_nonnulls(principal, client_id, content_digest, session, handed_over_at) = 0
+             ELSE num_nonnulls(turn, index, model_call_id, raw_arguments, action, held, repeats, place) = 0
+                  AND num_nulls(principal, client_id, content_digest) = 0 AND NOT blocking END),
+    -- What programs propose is never executed here, and what runs propose is executed.
+    CONSTRAINT ck_tool_call_executor_fits
+        CHECK (CASE WHEN run_id IS NULL THEN executor <> 'here' ELSE executor <> 'none' END),
+    CONSTRAINT ck_tool_call_states_fit CHECK (
+        (run_id IS NOT NULL OR state NOT IN ('new', 'refused'))
+        AND (executor <> 'none' OR state IN ('asked', 'answered')) AND (executor = 'here' OR state <> 'delegated')),
+    CONSTRAINT ck_tool_call_lapses CHECK ((lapse_at IS NOT NULL) = (executor = 'program' AND state = 'ready')),
+    CONSTRAINT ck_tool_call_lapsed_ended CHECK (lapsed_at IS NULL OR state IN ('refused', 'answered')),
+    CONSTRAINT ck_tool_call_handed_over_approved CHECK (handed_over_at IS NULL OR state <> 'asked'),
+    CONSTRAINT ck_tool_call_key_of_program
+        CHECK (executor_key IS NULL OR (executor = 'program' AND run_id IS NOT NULL)),
     CONSTRAINT ck_tool_call_action_with_digest CHECK ((action IS NULL) = (digest IS NULL)),
     CONSTRAINT ck_tool_call_digest_of_action CHECK (digest IS NULL OR digest = sha256(action)),
     CONSTRAINT ck_tool_call_answered_with_time CHECK ((state = 'answered') = (answered_at IS NOT NULL)),
     CONSTRAINT ck_tool_call_ended_with_kind CHECK (state NOT IN ('answered', 'refused') OR answer_kind IS NOT NULL),
-    CONSTRAINT ck_tool_call_judged_has_action CHECK (state IN ('new', 'refused', 'answered') OR action IS NOT NULL),
+    CONSTRAINT ck_tool_call_judged_has_action CHECK (run_id IS NULL OR state IN ('new', 'refused', 'answered') OR action IS NOT NULL),
     CONSTRAINT fk_tool_call_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
     CONSTRAINT fk_tool_call_repeats FOREIGN KEY (repeats) REFERENCES tool_call (id)
 );
@@ -146,11 +182,19 @@ ALTER TABLE tool_call ALTER COLUMN agent SET (n_distinct = 1000);  -- as above
 CREATE INDEX ix_tool_call_delegated ON tool_call (run_id) WHERE state = 'delegated';
 CREATE UNIQUE INDEX uq_tool_call_repeats ON tool_call (repeats);
 CREATE INDEX ix_tool_call_to_do ON tool_call (agent, created_at)
-    WHERE state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL);
-CREATE INDEX ix_tool_call_open ON tool_call (agent, state, run_id) WHERE state <> 'answered';
+    WHERE run_id IS NOT NULL AND (state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL));
+CREATE INDEX ix_tool_call_open ON tool_call (agent, state, run_id) WHERE run_id IS NOT NULL AND state <> 'answered';
 CREATE UNIQUE INDEX uq_tool_call_place ON tool_call (run_id, place) WHERE place IS NOT NULL;
 -- Calls that sleep are ready later, and are not read before.
-CREATE INDEX ix_tool_call_due ON tool_call (agent, coalesce(retry_at, created_at)) WHERE state = 'ready';
+CREATE INDEX ix_tool_call_due ON tool_call (agent, coalesce(retry_at, created_at))
+    WHERE executor = 'here' AND run_id IS NOT NULL AND state = 'ready';
+CREATE INDEX ix_tool_call_handed_out ON tool_call (agent, tool)
+    WHERE executor = 'program' AND run_id IS NOT NULL AND state = 'ready';
+CREATE INDEX ix_tool_call_lapse ON tool_call (lapse_at) WHERE executor = 'program' AND state = 'ready';
+
+CREATE TRIGGER tool_call_proposer_stays
+    BEFORE UPDATE OF run_id, principal, client_id, content_digest, session ON tool_call
+    FOR EACH ROW EXECUTE FUNCTION refuse_change('who proposed an action, and as what, never changes');
 
 -- What must not begin: every agent ('*'), or one. While a row is here, nothing of it is claimed.
 CREATE TABLE pause (

@@ -8,10 +8,9 @@ CREATE TABLE approval_request (
     id uuid NOT NULL,
     principal text NOT NULL,
     client_id text NOT NULL,
-    content_digest bytea NOT NULL,
     source text NOT NULL,
     run_id uuid,
-    call_id uuid,
+    call_id uuid NOT NULL,
     ask_no smallint DEFAULT 1 NOT NULL,
     agent text NOT NULL,
     agent_version text NOT NULL,
@@ -35,27 +34,18 @@ CREATE TABLE approval_request (
     reminded smallint DEFAULT 0 NOT NULL,
     remind_next timestamptz,
     escalated_at timestamptz,
-    lapse_at timestamptz,
-    lapsed_at timestamptz,
     api_key_id uuid,
     -- The people whose approval does not count under its policy, and why: an array of {team, user, why}, where why is
     -- requester, key_owner, instructor, adviser, editor or earlier_editor. Written when the request opens; edits add to it. Without it
     -- nobody could be known to be excluded.
     excluded jsonb NOT NULL,
-    -- When the program that asked first read that its request was approved: from then on it may act without a claim.
-    handed_over_at timestamptz,
     -- How the limits on its action stood when people were asked.
     limits jsonb,
     -- By which policy it was judged; 0 before one was in force.
     policy_epoch integer NOT NULL,
     -- The request in which people rejected the very same action, where policy shows that to whoever is asked again.
     rejected_before uuid,
-    -- Who carries its action out, if another program does.
-    executor text,
-    -- The program's own name for the conversation that its question belongs to.
-    session text,
     CONSTRAINT pk_approval_request PRIMARY KEY (id),
-    CONSTRAINT uq_approval_request_principal_client_id UNIQUE (principal, client_id),
     CONSTRAINT uq_approval_request_call_id_ask_no UNIQUE (call_id, ask_no),
     CONSTRAINT ck_approval_request_expires_after_created CHECK (expires_at > created_at),
     CONSTRAINT ck_approval_request_at_least_one_approval CHECK (approvals_required >= 1),
@@ -67,12 +57,7 @@ CREATE TABLE approval_request (
     CONSTRAINT ck_approval_request_excluded_is_list CHECK (jsonb_typeof(excluded) = 'array'),
     CONSTRAINT ck_approval_request_limits_is_list CHECK (jsonb_typeof(limits) = 'array'),
     CONSTRAINT ck_approval_request_reminded_not_negative CHECK (reminded >= 0),
-    CONSTRAINT ck_approval_request_only_approved_lapses
-        CHECK (num_nonnulls(lapse_at, lapsed_at) = 0 OR (status = 'approved' AND call_id IS NULL)),
-    CONSTRAINT ck_approval_request_lapses_once CHECK (num_nonnulls(lapse_at, lapsed_at) <= 1),
-    CONSTRAINT ck_approval_request_only_approved_handed_over
-        CHECK (handed_over_at IS NULL OR (status = 'approved' AND call_id IS NULL)),
-    CONSTRAINT ck_approval_request_run_request_has_call CHECK ((source = 'run') = (call_id IS NOT NULL)),
+    CONSTRAINT ck_approval_request_run_request_has_run CHECK ((source = 'run') = (run_id IS NOT NULL)),
     CONSTRAINT ck_approval_request_requester_with_team
         CHECK ((requester_user_id IS NULL) = (requester_team_id IS NULL)),
     CONSTRAINT fk_approval_request_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
@@ -87,7 +72,6 @@ CREATE INDEX ix_approval_request_audience ON approval_request (team_id, approver
 CREATE INDEX ix_approval_request_client ON approval_request (client_id) WHERE source = 'api';
 CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at, id) WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
-CREATE INDEX ix_approval_request_lapse ON approval_request (lapse_at) WHERE lapse_at IS NOT NULL;
 CREATE INDEX ix_approval_request_principal ON approval_request (principal, created_at, id);
 CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_requester
@@ -100,7 +84,7 @@ CREATE INDEX ix_approval_request_status ON approval_request (team_id, status, de
 CREATE INDEX ix_approval_request_team ON approval_request (team_id, created_at, id);
 CREATE INDEX ix_approval_request_waiting ON approval_request (team_id, created_at, id) WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_key_waiting ON approval_request (principal)
-    WHERE status = 'waiting' AND call_id IS NULL;
+    WHERE status = 'waiting' AND run_id IS NULL;
 CREATE INDEX ix_approval_request_by_agent ON approval_request (agent, status, id);
 -- The orders of the inbox beside that of age, which is the audience's. Only what waits is in these indexes.
 CREATE INDEX ix_approval_request_by_expires_at ON approval_request (team_id, approvers, channel_id, expires_at, id)
@@ -115,20 +99,16 @@ CREATE TRIGGER approval_request_absorbs
     EXECUTE FUNCTION refuse_change('a request that has an outcome keeps it');
 -- The approvers, the requester, `excluded`, `approvals_required` and `expires_at` are the terms of consent. Their digest is in
 -- `request.opened` and in each later event that changes them, as `terms`: a row that differs from the latest is not decided.
--- What people decide under, and on whose behalf, was settled when the request was opened. A program's request that becomes
--- void gives its name to the request that asks again, and is numbered itself.
+-- What people decide under, and on whose behalf, was settled when the request was opened.
 CREATE TRIGGER approval_request_terms_stay
     AFTER UPDATE ON approval_request
     FOR EACH ROW WHEN (
-        (OLD.policy, OLD.policy_digest, OLD.principal, OLD.content_digest, OLD.approvals_required,
+        (OLD.policy, OLD.policy_digest, OLD.principal, OLD.client_id, OLD.call_id, OLD.approvals_required,
          OLD.checkpoint_id, OLD.team_id)
         IS DISTINCT FROM
-        (NEW.policy, NEW.policy_digest, NEW.principal, NEW.content_digest, NEW.approvals_required,
+        (NEW.policy, NEW.policy_digest, NEW.principal, NEW.client_id, NEW.call_id, NEW.approvals_required,
          NEW.checkpoint_id, NEW.team_id)
-        OR (OLD.requester_team_id, OLD.requester_user_id) IS DISTINCT FROM (NEW.requester_team_id, NEW.requester_user_id)
-        OR (NEW.client_id <> OLD.client_id
-            AND NOT (OLD.call_id IS NULL AND OLD.voided_at IS NULL AND NEW.voided_at IS NOT NULL
-                     AND NEW.client_id = OLD.client_id || '#' || OLD.ask_no)))
+        OR (OLD.requester_team_id, OLD.requester_user_id) IS DISTINCT FROM (NEW.requester_team_id, NEW.requester_user_id))
     EXECUTE FUNCTION refuse_change('the terms of a request stay as they were opened');
 CREATE TRIGGER approval_request_key_stays
     BEFORE UPDATE OF api_key_id ON approval_request
@@ -137,6 +117,13 @@ CREATE TRIGGER approval_request_exclusions_stay
     BEFORE UPDATE OF excluded ON approval_request
     FOR EACH ROW WHEN (NOT coalesce(NEW.excluded @> OLD.excluded, false))
     EXECUTE FUNCTION refuse_change('who is excluded from a request stays excluded');
+
+-- How long a program may take to begin a call that it executes.
+CREATE FUNCTION time_to_claim(call uuid, ask smallint) RETURNS interval LANGUAGE sql STABLE
+    SET search_path FROM CURRENT AS $$
+    SELECT coalesce((SELECT make_interval(secs => (policy ->> 'execute_within')::float) FROM approval_request
+                     WHERE call_id = call AND ask_no = ask), interval '24 hours')
+$$;
 
 -- From here to `decision` is the record of who was asked what, and what they said. A row is never changed, and goes only
 -- with the request that it belongs to: then the deletion comes from a foreign key, so from inside a trigger.
@@ -324,7 +311,8 @@ CREATE CONSTRAINT TRIGGER decision_is_the_outcome
 -- The table of the guide "How to set up agent-human collaboration workflows": what a program sent, as it sent it; of a
 -- run's request what people are shown. Our own id of a request is `id`.
 CREATE VIEW pending_reviews WITH (security_invoker = true) AS
-    SELECT CASE r.source WHEN 'api' THEN r.client_id ELSE r.id::text END AS request_id,
+    SELECT CASE WHEN r.source <> 'api' THEN r.id::text WHEN r.voided_at IS NULL THEN r.client_id
+                ELSE r.client_id || '#' || r.ask_no END AS request_id,
            coalesce(asked.fields ->> 'action_description', v.description) AS action_description,
            CASE WHEN jsonb_exists(asked.fields, 'agent_context') THEN nullif(asked.fields -> 'agent_context', 'null')
                 ELSE v.context END AS agent_context,

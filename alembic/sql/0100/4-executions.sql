@@ -5,13 +5,14 @@ CREATE TYPE settlement_verdict AS ENUM ('retry', 'done');
 
 CREATE TABLE execution (
     id uuid NOT NULL,
-    call_id uuid,
+    call_id uuid NOT NULL,
+    executor call_executor NOT NULL,
     request_id uuid,
     attempt smallint NOT NULL,
     digest bytea NOT NULL,
     idempotent boolean NOT NULL,
     worker text NOT NULL,
-    -- Of the token with which another program claimed it.
+    -- Of the token with which a program claimed it.
     claim_hash bytea,
     lease_epoch bigint DEFAULT 1 NOT NULL,
     lease_until timestamptz NOT NULL,
@@ -26,19 +27,18 @@ CREATE TABLE execution (
     -- By which policy it was claimed; 0 before one was in force.
     policy_epoch integer NOT NULL,
     CONSTRAINT pk_execution PRIMARY KEY (id),
-    CONSTRAINT ck_execution_of_something CHECK (call_id IS NOT NULL OR request_id IS NOT NULL),
-    CONSTRAINT ck_execution_outside_with_claim CHECK (call_id IS NOT NULL OR claim_hash IS NOT NULL),
+    CONSTRAINT ck_execution_program_with_claim
+        CHECK (executor <> 'none' AND (executor = 'program') = (claim_hash IS NOT NULL)),
     CONSTRAINT ck_execution_finished_with_time CHECK ((status = 'claimed') = (finished_at IS NULL)),
-    CONSTRAINT fk_execution_call_id FOREIGN KEY (call_id) REFERENCES tool_call (id) ON DELETE CASCADE,
+    CONSTRAINT fk_execution_call_id
+        FOREIGN KEY (call_id, executor) REFERENCES tool_call (id, executor) ON DELETE CASCADE,
     CONSTRAINT fk_execution_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_execution_leased ON execution (lease_until) WHERE status = 'claimed';
 CREATE INDEX ix_execution_request ON execution (request_id);
 CREATE UNIQUE INDEX uq_execution_attempt ON execution (call_id, attempt);
-CREATE UNIQUE INDEX uq_execution_attempt_outside ON execution (request_id, attempt) WHERE call_id IS NULL;
 CREATE UNIQUE INDEX uq_execution_open_call ON execution (call_id) WHERE status = 'claimed';
-CREATE UNIQUE INDEX uq_execution_open_request ON execution (request_id) WHERE status = 'claimed';
 
 CREATE TABLE settlement (
     execution_id uuid NOT NULL,

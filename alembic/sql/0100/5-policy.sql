@@ -145,7 +145,6 @@ CREATE TRIGGER grant_use_not_emptied
 CREATE TABLE limit_use (
     limit_name text NOT NULL,
     key uuid NOT NULL,
-    of_call boolean NOT NULL,
     subject text NOT NULL,
     amount numeric NOT NULL,
     settled boolean NOT NULL,
@@ -157,43 +156,28 @@ CREATE INDEX ix_limit_use_settled ON limit_use (limit_name, subject, at) INCLUDE
 CREATE INDEX ix_limit_use_open ON limit_use (limit_name, subject) WHERE NOT settled;
 CREATE INDEX ix_limit_use_old ON limit_use (at) WHERE settled;
 
--- What became of uses that are not settled: it follows from the call, or the request, and its attempts, so that no
--- release can be forgotten. "used" counts from its latest attempt; "waiting" has not begun and may never; "done" and
--- "released" have ended. Only what failed at its only attempt, by the word of its worker, is released: of an attempt that
--- was lost nobody knows whether it had its effect.
+-- What became of uses that are not settled: it follows from the call and its attempts, so that no release can be
+-- forgotten. "used" counts from its latest attempt, or since a program read that it may act; "waiting" has not begun and
+-- may never; "done" and "released" have ended. Only what failed at its only attempt, by the word of its worker, is
+-- released: of an attempt that was lost nobody knows whether it had its effect.
 CREATE VIEW limit_use_open AS
 SELECT u.limit_name, u.key, u.subject, u.amount,
-       coalesce(of_call.standing, of_request.standing, 'done') AS standing,
-       coalesce(of_call.at, of_request.at, u.at) AS at
+       coalesce(of_call.standing, 'done') AS standing, coalesce(of_call.at, u.at) AS at
 FROM limit_use AS u
 LEFT JOIN LATERAL (
-    SELECT CASE WHEN e.attempt IS NULL AND c.state IN ('refused', 'answered') THEN 'released'
+    SELECT CASE WHEN e.attempt IS NULL AND c.handed_over_at IS NOT NULL
+                    THEN CASE WHEN c.state = 'answered' THEN 'done' ELSE 'used' END
+                WHEN e.attempt IS NULL AND c.state IN ('refused', 'answered') THEN 'released'
                 WHEN e.attempt IS NULL THEN 'waiting'
                 WHEN c.state NOT IN ('refused', 'answered') THEN 'used'
                 WHEN e.attempt = 1 AND e.status = 'failed' AND c.answer_kind = 'error' THEN 'released'
                 ELSE 'done' END AS standing,
-           e.started_at AS at
+           coalesce(e.started_at, c.handed_over_at) AS at
     FROM tool_call AS c
     LEFT JOIN LATERAL (SELECT attempt, status, started_at FROM execution WHERE call_id = c.id
                        ORDER BY attempt DESC LIMIT 1) AS e ON true
     WHERE c.id = u.key
-) AS of_call ON u.of_call
-LEFT JOIN LATERAL (
-    SELECT CASE WHEN r.status = 'waiting' THEN 'waiting'
-                WHEN r.status <> 'approved' OR (r.voided_at IS NOT NULL AND e.attempt IS NULL) THEN 'released'
-                WHEN e.attempt IS NULL AND r.handed_over_at IS NOT NULL
-                    THEN CASE WHEN r.lapsed_at IS NULL THEN 'used' ELSE 'done' END
-                WHEN e.attempt IS NULL THEN CASE WHEN r.lapsed_at IS NULL THEN 'waiting' ELSE 'released' END
-                WHEN e.status = 'failed' THEN CASE WHEN e.attempt = 1 THEN 'released' ELSE 'done' END
-                WHEN e.status = 'succeeded' OR e.verdict = 'done' OR r.lapsed_at IS NOT NULL THEN 'done'
-                ELSE 'used' END AS standing,
-           coalesce(e.started_at, r.handed_over_at) AS at
-    FROM approval_request AS r
-    LEFT JOIN LATERAL (SELECT x.attempt, x.status, x.started_at, s.verdict
-                       FROM execution AS x LEFT JOIN settlement AS s ON s.execution_id = x.id
-                       WHERE x.request_id = r.id ORDER BY x.attempt DESC LIMIT 1) AS e ON true
-    WHERE r.id = u.key
-) AS of_request ON NOT u.of_call
+) AS of_call ON true
 WHERE NOT u.settled;
 
 -- What is settled of a limit and counts, added up for each minute, hour and day, so that a window of 10,000 uses is a

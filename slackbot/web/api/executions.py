@@ -11,11 +11,12 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from agent.domain.changes import differences
 from agent.domain.request import ExecutionStatus
+from agent.runtime import external_calls
 from agent.runtime.judging import program_claims
 from agent.runtime.judging.program_claims import AskedAgain, FactsAway
 from agent.runtime.judging.programs import Denied, SlackAway
-from agent.usecases.executions import Outcome, external
-from agent.usecases.executions.external import (
+from agent.usecases.executions import Outcome
+from agent.usecases.executions.programs import (
     FACTS_CHANGED,
     LEASE_SECONDS,
     LONGEST_LEASE,
@@ -173,7 +174,9 @@ async def report_result(
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     try:
-        await external.report(ctx.db, view.id, principal, body.token, body.outcome)
+        await external_calls.report(
+            ctx.services, view.call_id, principal, body.token, body.outcome, of="request"
+        )
     except ReportRefused as refused:
         status = 403 if refused.kind == "wrong-token" else 409
         raise ProblemRaised(status, refused.kind, "Result not accepted", f"{refused}.") from None

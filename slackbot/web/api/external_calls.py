@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.runtime import external_calls
-from agent.usecases.executions.external import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
+from agent.usecases.executions.programs import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
 from slackbot.masking import clean_descriptions
 from slackbot.web.api.executions import ResultIn
 from slackbot.web.api.shapes import ActionOut, Length, Moment, RequestModel, ResponseModel
@@ -108,7 +108,7 @@ async def list_executions(
             place.cut_short(response, stopping=ctx.watch.closing)
     described = await clean_descriptions([each.description or "" for each in found])
     return [
-        HandedOut.copy_of(each, call_id=each.id, description=words or None)
+        HandedOut.copy_of(each, call_id=each.id, description=words or None, claim_until=each.lapse_at)
         for each, words in zip(found, described, strict=True)
     ]
 

@@ -12,7 +12,7 @@ from agent.domain.api_keys import Principal, Scope
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
 from agent.store import views
-from agent.usecases.executions import external
+from agent.usecases import requests
 from signoff.errors import Conflict
 from slackbot.web.api import request_lookup
 from slackbot.web.api.open_request import AgentName, AskIn, NotRequiredOut, ask
@@ -140,7 +140,8 @@ async def withdraw_request(request: Request, request_id: RequestId, principal: R
 
 async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) -> None:
     """Idempotent. Raises Conflict if the request was decided."""
-    if await external.withdraw(ctx.db, view.id, principal):
+    words = f"withdrawn by the program that asked ({principal.name})"
+    if await requests.withdraw(ctx.db, view.id, None, words, principal=principal.name):
         return
     now = await _again(ctx, view)
     if now.status is not RequestStatus.CANCELLED:

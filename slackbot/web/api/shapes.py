@@ -215,6 +215,8 @@ class ReviewOut(ResponseModel):
             view,
             request_id=view.client_id if view.source == API else str(view.id),
             lapsed=view.lapsed_at is not None,
+            lapse_at=None if view.run_id else view.lapse_at,
+            claim_until=view.lapse_at if view.run_id else None,
             action_description=own_words(view),
             action=ActionOut.of(view.action),
             digest=view.digest.hex(),

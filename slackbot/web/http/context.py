@@ -14,7 +14,7 @@ from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.runtime.waves import Wave
-from agent.usecases.executions import external
+from agent.usecases.executions import programs
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.openid import OpenID
@@ -78,7 +78,7 @@ class WebContext:
 
     @cached_property
     def hand_overs(self) -> Wave[UUID, datetime | None]:
-        return Wave(partial(external.hand_over_together, self.db), key=lambda request_id: request_id)
+        return Wave(partial(programs.hand_over_together, self.db), key=lambda request_id: request_id)
 
     @property
     def slack(self) -> SlackConnection:

@@ -154,9 +154,16 @@ async def test_a_thousand_are_one_page_away(http_house: House) -> None:
     asked = await ask(house.db)
     house.owner.execute(
         """
+        WITH many AS MATERIALIZED (
+            SELECT gen_random_uuid() AS id, n FROM generate_series(1, 999) AS n
+        ), proposed AS (
+            INSERT INTO tool_call
+                (id, principal, client_id, content_digest, agent, tool, executor, state, blocking, ask_no)
+            SELECT id, 'key:many', n::text, '', 'many', 'many', 'program', 'asked', false, 1 FROM many
+        )
         INSERT INTO approval_request SELECT (jsonb_populate_record(r, jsonb_build_object(
-            'id', gen_random_uuid(), 'client_id', 'many:' || n, 'source', 'api', 'run_id', NULL, 'call_id', NULL))).*
-        FROM approval_request AS r, generate_series(1, 999) AS n WHERE r.id = %s
+            'id', many.id, 'client_id', 'many:' || n, 'source', 'api', 'run_id', NULL, 'call_id', many.id))).*
+        FROM approval_request AS r, many WHERE r.id = %s
         """,
         (asked.request_id,),
     )

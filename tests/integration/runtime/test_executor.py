@@ -98,9 +98,9 @@ WITH run AS (
     SELECT gen_random_uuid(), :agent, '1', 'task', 'test', 'none' FROM generate_series(1, :number) RETURNING id
 ), call AS (
     INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking, state, action,
-                           digest, created_at)
+                           digest, created_at, executor)
     SELECT gen_random_uuid(), id, :agent, 1, 0, 'c', 'refund', '{}', true, CAST(:state AS call_state), 'a',
-           sha256('a'), clock_timestamp() FROM run RETURNING id, created_at
+           sha256('a'), clock_timestamp(), 'here' FROM run RETURNING id, created_at
 )
 SELECT id FROM call ORDER BY created_at
 """

@@ -33,7 +33,7 @@ from agent.store.outbox import Destination
 from agent.usecases import executions, grants, judgements, runs
 from agent.usecases import policy as policies
 from agent.usecases.executions import CallToClaim, ClaimTerms
-from agent.usecases.executions.external import ClaimRefused
+from agent.usecases.executions.programs import ClaimRefused
 from agent.usecases.grants import Cover, GrantProposal
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person

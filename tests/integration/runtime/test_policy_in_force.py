@@ -29,17 +29,17 @@ from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.store import call_locks
 from agent.store.ids import new_id
-from agent.usecases import executions, limits, requests, runs
+from agent.usecases import executions, judgements, limits, requests, runs
 from agent.usecases import policy as policies
 from agent.usecases.attempts import ClaimTerms
-from agent.usecases.executions import claims, external
+from agent.usecases.executions import claims
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
 from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
 from tests.integration import alone, invariants
-from tests.integration.asking import GRACE, ask, ballot, question, reviewer, rule, start
+from tests.integration.asking import GRACE, ask, ballot, programs_question, question, reviewer, rule, start
 from tests.integration.runtime.conftest import Stage
 from tests.integration.runtime.test_immediate_claims import asked, cleaner, done, slots, state, vote
 
@@ -242,15 +242,13 @@ async def _open(db: Database, epoch: int) -> None:
 
 
 async def _open_of_program(db: Database, epoch: int) -> None:
-    run_id, calls = await start(db)
-    new = question(run_id, calls[0], rule(), policy_epoch=epoch)
-    await requests.open(db, replace(new, run_id=None, call_id=None, source="api", principal="key:ci"))
+    await requests.open(db, programs_question(rule(), policy_epoch=epoch))
 
 
 async def _record(db: Database, epoch: int) -> None:
     principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
     judged = Judgement("run", None, "it is allowed", "", epoch)
-    await external.record_judgement(
+    await judgements.record(
         db, principal, AuditKind.REVIEW_NOT_REQUIRED, {"request": "1"}, judged, agent="crm"
     )
 

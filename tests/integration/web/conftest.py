@@ -120,7 +120,8 @@ class Street:
 
     async def sessions(self) -> list[str | None]:
         """Of all questions, oldest first."""
-        sql = "SELECT session FROM approval_request ORDER BY created_at, id"
+        sql = """SELECT c.session FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
+                 ORDER BY r.created_at, r.id"""
         return [session for (session,) in await rows(self.db, sql)]
 
     async def write(self, sql: str, **parameters: Any) -> list[Any]:

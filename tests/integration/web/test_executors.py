@@ -167,13 +167,11 @@ async def test_an_approval_lapses(site: Street, read: str | None) -> None:
         times = {(each["items"][0] if "items" in each else each)["handed_over_at"] for each in answers}
         assert None not in times
         assert len(times) == 1
-    await site.write("UPDATE approval_request SET lapse_at = clock_timestamp() - interval '1 hour'")
+    await site.write("UPDATE tool_call SET lapse_at = clock_timestamp() - interval '1 hour'")
     assert kind(await claim(program)) == (409, "lapsed")
 
     async def lapsed() -> bool:
-        return bool(
-            await column(site.db, "SELECT lapsed_at FROM approval_request WHERE lapsed_at IS NOT NULL")
-        )
+        return bool(await column(site.db, "SELECT lapsed_at FROM tool_call WHERE lapsed_at IS NOT NULL"))
 
     await until(lapsed)
     assert kind(await claim(program)) == (409, "lapsed")
@@ -195,10 +193,10 @@ async def test_a_broken_record_holds_up_no_other_lapse(site: Street) -> None:
     for each in asked:
         await grace.decides(each)
     await site.write("UPDATE audit_head SET seq = seq - 1 WHERE subject = :last", last=f"request:{asked[-1]}")
-    await site.write("UPDATE approval_request SET lapse_at = clock_timestamp() - interval '1 hour'")
+    await site.write("UPDATE tool_call SET lapse_at = clock_timestamp() - interval '1 hour'")
 
     async def lapsed() -> bool:
-        sql = "SELECT client_id FROM approval_request WHERE lapsed_at IS NOT NULL ORDER BY id"
+        sql = "SELECT client_id FROM tool_call WHERE lapsed_at IS NOT NULL ORDER BY id"
         return await column(site.db, sql) == ["r-1", "r-2"]
 
     assert await until(lapsed)

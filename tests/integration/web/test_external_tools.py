@@ -260,7 +260,10 @@ async def test_what_no_program_claims_in_time_ends_undone(
     asker, run = await _started(service, "ship_order order_id=7")
     await _approved(service, asker, run)
     call = (await _handed_out(warehouse))["call_id"]
-    await write(service.house.db, "UPDATE tool_call SET claim_until = clock_timestamp() - interval '1 s'")
+    await write(
+        service.house.db,
+        "UPDATE tool_call SET lapse_at = clock_timestamp() - interval '1 s' WHERE state = 'ready'",
+    )
     done = await service.becomes(asker, run, "completed")
     assert "no program claimed it in time" in done["answer"]
     assert await _problem(warehouse, f"{call}/claim") == (409, "not-approved")

@@ -470,7 +470,7 @@ async def test_a_generated_description_is_as_good_as_none(site: Street, first_se
         "rationale": None,
     }
     stored = hashlib.sha256(canonical_bytes(whole | EARLIER)).hexdigest()
-    assert await column(site.db, "SELECT encode(content_digest, 'hex') FROM approval_request") == [stored]
+    assert await column(site.db, "SELECT encode(content_digest, 'hex') FROM tool_call") == [stored]
     assert await column(site.db, "SELECT rationale FROM request_revision") == [None]
     other = await program.post("/pending", json=bodies[0] | {"action_description": f"{sent}!"})
     assert other.status_code == 409

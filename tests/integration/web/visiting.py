@@ -42,13 +42,16 @@ def data_agent() -> Agent:
 
 
 _MANY = """
-WITH many AS (
+WITH many AS MATERIALIZED (
+    SELECT gen_random_uuid() AS id, n FROM generate_series(1, 1000) AS n
+), proposed AS (
+    INSERT INTO tool_call (id, principal, client_id, content_digest, agent, tool, executor, state, blocking, ask_no)
+    SELECT id, 'key:many', n::text, '', 'many', 'many', 'program', 'asked', false, 1 FROM many
+), asked AS (
     INSERT INTO approval_request
     SELECT (jsonb_populate_record(r, jsonb_build_object(
-        'id', gen_random_uuid(), 'client_id', 'many-' || n, 'source', 'api', 'call_id', NULL,
-        'run_id', NULL))).*
-    FROM approval_request AS r, generate_series(1, 1000) AS n WHERE r.id = CAST(:id AS uuid)
-    RETURNING id
+        'id', many.id, 'client_id', 'many-' || n, 'source', 'api', 'call_id', many.id, 'run_id', NULL))).*
+    FROM approval_request AS r, many WHERE r.id = CAST(:id AS uuid)
 )
 INSERT INTO request_revision
 SELECT (jsonb_populate_record(v, jsonb_build_object('request_id', many.id))).*

@@ -51,6 +51,7 @@ def make_view(**changes: Any) -> RequestView:
     arguments = changes.pop("arguments", {"order_id": 7, "amount": 1499})
     action = changes.pop("action", Action("process_refund", "3", arguments))
     view = RequestView(
+        call_id=UUID(int=7),
         id=UUID("01930000-0000-7000-8000-000000000001"),
         status=RequestStatus.WAITING,
         revision=1,

@@ -238,7 +238,7 @@ def test_a_card_says_which_program_carries_it_out(samples: Any, referee: Any) ->
     waiting = referee.words(request_card(samples.view(executor="warehouse")).blocks)
     assert "⇢ Executed by the program warehouse" in waiting
     approved = samples.view(**samples.decided(RequestStatus.APPROVED), executor="*")
-    card = request_card(replace(approved, claim_until=approved.expires_at))
+    card = request_card(replace(approved, lapse_at=approved.expires_at))
     referee.judge(card)
     words = referee.words(card.blocks)
     assert "⇢ Executed by another program" in words

@@ -21,6 +21,7 @@ from agent.domain.coverage import (
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.judgement import Judgement
 from agent.domain.rules import Rule
+from agent.domain.run import CallExecutor
 from signoff.values import Action
 
 PROGRAM, SIGNOFF = FactsSource.PROGRAM, FactsSource.SIGNOFF
@@ -40,6 +41,7 @@ def approval(opened: Rule, **stored: Any) -> StoredApproval:
         "terms_stand": True,
         "signature_decided": None,
         "asked_version": None,
+        "executor_asked": None,
         "facts": None,
         "facts_source": None,
         "facts_age": 0.0,
@@ -213,6 +215,8 @@ def test_facts_are_as_old_as_policy_in_force_allows(now: str, expected: Gap | No
         ({"signature_decided": b"1"}, {"signature": b"2"}, Gap.OTHER_CODE),
         ({"signature_decided": b"1"}, {"signature": b"1"}, None),
         ({"asked_version": "1"}, {"agent_version": "2"}, Gap.OTHER_CODE),
+        ({"executor_asked": CallExecutor.HERE}, {"executor": CallExecutor.PROGRAM}, Gap.OTHER_CODE),
+        ({"executor_asked": CallExecutor.HERE}, {"executor": CallExecutor.HERE}, None),
         ({}, {"judgement": judged(None, "deny")}, Gap.DENIED),
         ({}, {"judgement": judged(None, "run")}, None),
         ({}, {"judgement": None}, None),

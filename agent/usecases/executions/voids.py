@@ -1,0 +1,92 @@
+"""Approvals that end before their action begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.domain.audit import AuditKind, request_subject
+from agent.domain.errors import NotFound
+from agent.domain.policy import check_epoch
+from agent.domain.run import AnswerKind, CallState
+from agent.store import audit, call_locks, calls, exclusions, outbox, request_locks, requests, runs
+from agent.store.audit import AuditEntry
+from agent.store.call_locks import StoredCall
+from agent.store.ids import new_id
+from agent.store.requests import NewRequest
+from agent.store.runs import LockedRun
+from agent.usecases import attempts
+from agent.usecases.requests.opening import OpenOutcome, write_request
+from signoff.description import bounded
+from signoff.errors import Conflict
+
+
+async def void_and_ask(
+    db: Database,
+    call_id: UUID,
+    new: NewRequest,
+    because: str = "what was shown has changed",
+    *,
+    outdated: bool = False,
+) -> OpenOutcome:
+    """Void the approval of a ready call, and ask people again.
+
+    Raises ``NotFound``, ``OutdatedPolicy``, and ``Conflict`` if the call no longer waits to begin.
+    """
+    async with db.transaction() as tx:
+        run, call = await _lock(tx, call_id)
+        check_epoch(new.policy_epoch, call.policy_epoch)
+        if call.state is not CallState.READY or call.request_id is None:
+            raise Conflict("the call is not waiting to run")
+        if run is not None and run.over and call.repeats is None:
+            raise Conflict("the run has ended, so nothing would receive the outcome")
+        request_id = new_id()
+        requests.void(tx, call.request_id)
+        old = await audit.lock_head(tx, call.subject)
+        detail = {"because": because, "anew": str(request_id)}
+        audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
+        if call.editor is not None:
+            new = replace(new, editor=call.editor, changes=call.changes)
+        calls.mark_asked(tx, new, blocking=call.blocking)
+        if run is not None and call.blocking:
+            runs.park(tx, run.id)
+        _, involved = await exclusions.involved(tx, new.lineage)
+        # Values of an earlier editor may still be in the action, and a program's lineage has an end.
+        people = list(dict.fromkeys([*involved, *call.excluded]))
+        head = audit.new_head(request_subject(request_id), old.at)
+        write_request(tx, request_id, new, call.ask_no + 1, head, people)
+        outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "outdated" if outdated else "voided")])
+    return OpenOutcome(request_id, created=True)
+
+
+async def call_off(
+    db: Database,
+    call_id: UUID,
+    reason: str,
+    *,
+    principal: str,
+    kind: AnswerKind = AnswerKind.WITHDRAWN,
+) -> bool:
+    """Call off a run's approved call. False: begun or not approved. Raises ``NotFound``."""
+    async with db.transaction() as tx:
+        run, call = await _lock(tx, call_id)
+        if run is None or call.state is not CallState.READY:
+            return False
+        calls.stop(tx, call_id, call.agent, reason, kind)
+        detail = {"call": str(call_id), "reason": bounded(reason, 200)}
+        await audit.record(tx, call.subject, AuditKind.APPROVAL_CALLED_OFF, principal, detail)
+        outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "stopped", text=reason)])
+    return True
+
+
+async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun | None, StoredCall]:
+    """Lock the call behind its run, if any, and its request; holds the pause switch. Raises ``NotFound``."""
+    run_id = await call_locks.run_to_judge(tx, call_id)
+    run = await runs.lock(tx, run_id) if run_id else None
+    await request_locks.lock_of_call(tx, call_id)
+    call = await call_locks.lock(tx, call_id)
+    if call is None or call.run_id != run_id:
+        raise NotFound(f"no tool call {call_id}")
+    return run, call
