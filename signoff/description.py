@@ -5,7 +5,7 @@ of it, and only then are those values cut (`shown`): nobody recognises half a se
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from signoff.canonical import canonical_bytes
@@ -33,7 +33,10 @@ _BEGIN, _END = "\u2068", "\u2069"
 _NO_MARKS = str.maketrans({_BEGIN: "⟦U+2068⟧", _END: "⟦U+2069⟧"})
 _MARK = re.compile(f"[{_BEGIN}{_END}]")
 
-_QUOTES = str.maketrans(dict.fromkeys('"“”„‟«»‶″❝❞❠〝〞〟＂ʺ˝ˮ״🙶🙷🙸', "'"))
+# What could seem to end a quotation is shown as its code, and everything else exactly.
+_LIKE_QUOTES = str.maketrans({each: f"⟦U+{ord(each):04X}⟧" for each in "‟‶″❝❞❠〝〞〟＂ʺ˝ˮ״🙶🙷🙸"})
+_OUR_QUOTES = str.maketrans({each: f"⟦U+{ord(each):04X}⟧" for each in "“”"})
+_PAIRS = ("“”", "«»")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,-]{0,40}\Z", re.ASCII)
 _CUT = re.compile(r"… \(\+(\d{1,9}) characters\)\Z", re.ASCII)
 _SEPARATOR = re.compile(r"[\s\"'<>,;(){}\[\]]")
@@ -66,7 +69,15 @@ def tool_and_arguments(tool: str, arguments: Mapping[str, Any], money: Money = N
 
 def quoted(text: str) -> str:
     """Quote a text so that it cannot close its own quotation marks."""
-    return f"“{own_words(text.translate(_QUOTES))}”"
+    return _between_marks(text, own_words)
+
+
+def _between_marks(text: str, stored: Callable[[str], str]) -> str:
+    text = text.translate(_LIKE_QUOTES)
+    free = next((pair for pair in _PAIRS if pair[0] not in text and pair[1] not in text), None)
+    if free is None:
+        free, text = _PAIRS[0], text.translate(_OUR_QUOTES)
+    return f"{free[0]}{stored(text)}{free[1]}"
 
 
 def own_words(text: str) -> str:
@@ -79,11 +90,13 @@ def shown_value(value: Any, money: Money = NO_MONEY) -> str:
     if (amount := money.shown(value)) is not None:
         return amount
     if isinstance(value, str) and not _NUMBER.match(value):
-        text = value.translate(_QUOTES).translate(_NO_MARKS)
-        return (
-            f"“{text}”" if len(text) <= MAX_QUOTED else f"{_BEGIN}“{bounded(text, MAX_STORED_VALUE)}”{_END}"
-        )
+        quotation = _between_marks(value.translate(_NO_MARKS), _within_bound)
+        return quotation if len(quotation) <= MAX_QUOTED + 2 else f"{_BEGIN}{quotation}{_END}"
     return _cuttable(_text(value))
+
+
+def _within_bound(text: str) -> str:
+    return bounded(text, MAX_STORED_VALUE)
 
 
 def shown(text: str, find: Find = _nothing) -> str:
@@ -134,7 +147,7 @@ def _cuttable(text: str) -> str:
 
 def _cut(value: str) -> str:
     """A mask is never cut through."""
-    mark = "”" if value[:1] == "“" and value[-1:] == "”" else ""
+    mark = value[-1:] if value[:1] + value[-1:] in _PAIRS else ""
     text = value[1:-1] if mark else value
     known = _CUT.search(text)
     text, left = (text[: known.start()], int(known[1])) if known else (text, 0)

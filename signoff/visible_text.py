@@ -77,6 +77,11 @@ def _places(text: str, character: str) -> Iterator[int]:
         at = text.find(character, at + 1)
 
 
+def says_nothing(text: str | None) -> bool:
+    """Whether nothing of it can be read: blanks, invisible characters, marks without a letter."""
+    return all(each.isspace() or is_mark(each) or _is_never_shown(each) for each in text or "")
+
+
 def visible(text: str) -> str:
     """Replace each hidden character by a visible sign: `␇`, `⟦U+202E⟧`, `⟦U+200B ×40⟧`.
 

@@ -17,6 +17,7 @@ from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, 
 from agent.domain.rules import Rule
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
+from signoff.visible_text import says_nothing
 
 ANYONE = "anyone"
 """In place of a grant's requester."""
@@ -242,7 +243,7 @@ class RequestView:
         if self.status is not RequestStatus.APPROVED:
             return ()
         approvals = (vote for vote in self.votes if vote.verdict is Verdict.APPROVE)
-        return tuple(vote.reason for vote in approvals if vote.reason and vote.reason.strip())
+        return tuple(vote.reason for vote in approvals if vote.reason and not says_nothing(vote.reason))
 
     @property
     def behalf(self) -> Behalf:

@@ -90,12 +90,12 @@ async def refused(coroutine: Any) -> Refusal:
 async def test_an_answer_that_needs_a_reason_does_not_count_without_one(
     database: Database, verdict: str
 ) -> None:
-    """`reason_required`: without words (blanks are none) the vote is refused, with words it decides."""
+    """`reason_required`: without words that can be seen the vote is refused, with words it decides."""
     asked = await ask(database, rule(reason_required=(verdict,)))
     vote = ballot(asked, reviewer(GRACE), verdict)
     assert await refused(alone.vote(database, vote)) is Refusal.REASON_REQUIRED
-    blank = replace(vote, reason="  ")
-    assert await refused(alone.vote(database, blank)) is Refusal.REASON_REQUIRED
+    for blank in ("  ", " \n", "\u200b", "\u2060", "\u3164", "\u2800", "\u0301", "\ufe0f", "\U000e0041"):
+        assert await refused(alone.vote(database, replace(vote, reason=blank))) is Refusal.REASON_REQUIRED
     assert await column(database, "SELECT count(*) FROM vote") == [0]
     assert (await alone.vote(database, replace(vote, reason="checked"))).status is not RequestStatus.WAITING
 

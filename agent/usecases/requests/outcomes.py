@@ -24,6 +24,7 @@ from agent.store.open_requests import OpenRequest
 from agent.store.outbox import OutboxMessage
 from agent.store.request_locks import LockedRequest
 from signoff.values import Person
+from signoff.visible_text import says_nothing
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +65,7 @@ class RequestEnding:
     def explained(self) -> bool:
         """A reviewer's words go to the requester in the run's thread."""
         decided = self.outcome in (RequestStatus.APPROVED, RequestStatus.REJECTED)
-        return decided and bool((self.reason or "").strip())
+        return decided and not says_nothing(self.reason)
 
 
 def end_requests(

@@ -27,6 +27,7 @@ from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.values import Action, Person
+from signoff.visible_text import says_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
     )
     if refused is not None:
         return refused
-    unexplained = ballot.verdict.value in request.reason_required and not (ballot.reason or "").strip()
+    unexplained = ballot.verdict.value in request.reason_required and says_nothing(ballot.reason)
     if unexplained:
         return Refused(Refusal.REASON_REQUIRED)
     return None if request.terms_stand else Refused(Refusal.TERMS_ALTERED)
@@ -192,7 +193,7 @@ def _conclude(
         facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
         line = outbox.request_line(request.destination, request.id, "voted", person, **facts)
         outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
-        if request.run_id is not None and (ballot.reason or "").strip():
+        if request.run_id is not None and not says_nothing(ballot.reason):
             by = {"team": person.team_id, "user": person.user_id}
             decisions.add_run_lines(tx, {request.id: {"line": "voted", **by, **facts}})
         return

@@ -70,8 +70,26 @@ def test_long_values_are_cut_and_counted():
 def test_no_text_closes_its_quotation_marks(value):
     """What stands between the marks has none of its kind, so the words outside are the operator's."""
     shown = render("Refund {args.x} now", {"x": value}, None)
-    assert [each for each in shown if each in '"“”„‟«»″＂❝❞'] == ["“", "”"]
-    assert (shown.startswith("Refund “"), shown.endswith(" now")) == (True, True)
+    quotation = shown.removeprefix("Refund ").removesuffix(" now")
+    begin, end = quotation[0], quotation[-1]
+    assert begin + end in ("“”", "«»")
+    assert not {begin, end} & set(quotation[1:-1])
+    assert not set(quotation[1:-1]) & set("‟″＂❝❞")
+
+
+@pytest.mark.parametrize(
+    ("value", "quotation"),
+    [
+        ('rm -rf "$DIR"/x', '“rm -rf "$DIR"/x”'),
+        ("rm -rf '$DIR'/x", "“rm -rf '$DIR'/x”"),
+        ("say “hello”", "«say “hello”»"),
+        ("«oui» “yes”", "“«oui» ⟦U+201C⟧yes⟦U+201D⟧”"),
+        ("5″ wide", "“5⟦U+2033⟧ wide”"),
+    ],
+)
+def test_quotation_marks_of_a_value_are_shown_exactly(value, quotation):
+    """Two commands that differ by a quotation mark never look the same."""
+    assert render("{args.x}", {"x": value}, None) == quotation
 
 
 @given(st.text(), st.integers(0, 2**53 - 1))
