@@ -93,10 +93,10 @@ class ProgramClaim:
 
 async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Claim | None:
     """The open attempt, if the token is its own and its action is the decided one. Raises ``ClaimRefused``."""
-    async with db.transaction() as tx:
-        call = await call_locks.lock(tx, call_id)
-        found = await executions.find_leased(tx, call_id)
-        action = decided_action(call) if call else None
+    async with db.connection() as connection:
+        call = await call_locks.find(connection, call_id)
+        found = await executions.find_leased(connection, call_id)
+    action = decided_action(call) if call else None
     if call is None or found is None or action is None:
         return None
     if hash_of(token_of(found.execution_id)) != found.claim_hash:
