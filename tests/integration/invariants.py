@@ -128,7 +128,8 @@ SELECT 'run', id::text FROM agent_run
 WHERE inputs > heard AND status IN ('working', 'pending_approval')
   AND (lease_until IS NULL OR lease_until <= clock_timestamp())
 UNION ALL
-SELECT 'call', id::text FROM tool_call WHERE state IN ('new', 'ready', 'refused')
+SELECT 'call', id::text FROM tool_call
+WHERE run_id IS NOT NULL AND state IN ('new', 'ready', 'refused') AND (executor = 'here' OR state <> 'ready')
 """)
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup, WakeupKind
+from agent.domain.api_keys import Principal, Scope
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import Ballot, Verdict
@@ -31,7 +32,7 @@ from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
 from agent.store import views
 from agent.store.outbox import Destination
-from agent.usecases import runs
+from agent.usecases import api_keys, runs
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun
 from signoff.values import Person
@@ -161,6 +162,15 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
         await services.user_code.stop()
         await services.model.close()
         await scripted.stop()
+
+
+@pytest.fixture
+async def key(database: Database) -> Principal:
+    """Of a program that may ask and send facts."""
+    secret = await api_keys.create(database, "shop", [Scope.REQUEST, Scope.FACTS], by="test", owner=ASKER)
+    found = await api_keys.authenticate(database, secret)
+    assert found is not None
+    return found
 
 
 @pytest.fixture

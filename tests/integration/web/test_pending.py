@@ -129,10 +129,10 @@ async def test_without_an_action_all_fields_are_agreed_to(site: Street) -> None:
     assert pending["action"]["tool"] == "external"
     assert pending["action"]["arguments"]["agent_context"] == {"task": "Forget them", "step": 3}
     assert pending["action_description"] == words
-    assert pending["description"] == "The agent says: “Send it' is a fact, not ' a claim”"
+    assert pending["description"] == "The agent says: «Send it” is a fact, not “ a claim»"
     assert pending["agent_context"] == {"task": "Forget them", "step": 3}
     card = await site.house.card()
-    assert "The agent says: “Send it" in card["text"]
+    assert "The agent says: «Send it” is" in card["text"]
 
 
 async def test_json_without_its_content_type_is_told_what_is_missing(site: Street) -> None:
