@@ -91,6 +91,17 @@ class Run:
 
 
 @dataclass(eq=False)
+class Program(Run):
+    """Proposes calls, too; nothing wakes it."""
+
+    def wake(self) -> None:
+        pass
+
+    def unpark(self) -> None:
+        pass
+
+
+@dataclass(eq=False)
 class Call:
     run: Run
     state: str = "new"
@@ -118,6 +129,10 @@ class Call:
             return NOTHING, NOTHING if over else self.amount
         failed = len(self.attempts) == 1 and self.attempts[0].status == "failed" and self.kind == "error"
         return (NOTHING if over and failed else self.amount), NOTHING
+
+    @property
+    def of_program(self) -> bool:
+        return isinstance(self.run, Program)
 
     @property
     def unneeded(self) -> bool:
@@ -181,7 +196,8 @@ class Request:
 
     def end(self, status: str) -> None:
         self.status = status
-        self.call.state = "ready" if status == "approved" else "refused"
+        ended = "answered" if self.call.of_program else "refused"
+        self.call.state = "ready" if status == "approved" else ended
         self.call.kind = ANSWERS.get(status)
 
     def vote(self, who: str, verdict: str, requester: str, lost: Collection[str]) -> str:

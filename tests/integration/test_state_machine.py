@@ -41,9 +41,20 @@ from agent.usecases.runs import NewRun, turns
 from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration import alone, asking, granting, invariants
-from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
+from tests.integration.asking import (
+    ADA,
+    REVIEWERS,
+    TEAM,
+    Asked,
+    asked_as,
+    ballot,
+    programs_question,
+    question,
+    rows,
+    write,
+)
 from tests.integration.on_record import put_terms_on_record
-from tests.integration.reference import NOTHING, Attempt, Call, Grant, Request, Run
+from tests.integration.reference import NOTHING, Attempt, Call, Grant, Program, Request, Run
 from tests.stress import rounds
 from tests.stress.budget import full
 
@@ -64,9 +75,9 @@ ACTION = Action("process_refund", "1", {"order_id": 0})
 STATE = """
 SELECT 'run', id, status::text, awaiting_calls, inputs, heard, lease_until IS NOT NULL FROM agent_run
 UNION ALL
-SELECT 'call', id, state::text, ask_no, blocking::int, 0, repeats IS NOT NULL FROM tool_call WHERE run_id IS NOT NULL
+SELECT 'call', id, state::text, ask_no, blocking::int, 0, repeats IS NOT NULL FROM tool_call WHERE executor <> 'none'
 UNION ALL
-SELECT 'request', id, status::text, 0, 0, 0, voided_at IS NOT NULL FROM approval_request WHERE run_id IS NOT NULL
+SELECT 'request', id, status::text, 0, 0, 0, voided_at IS NOT NULL FROM approval_request WHERE source <> 'allow_similar'
 UNION ALL
 SELECT 'attempt', e.id, e.status::text, 0, 0, 0, s.execution_id IS NOT NULL
 FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
@@ -146,6 +157,9 @@ class Machine(RuleBasedStateMachine):
         self.db = Database(postgres.url(self.name), pool_size=2, decision_pool_size=1)
         self.runs: dict[UUID, Run] = {}
         self.calls: dict[UUID, Call] = {}
+        self.program = Program()
+        self.names: dict[str, UUID] = {}
+        """The program's, of its calls."""
         self.requests: dict[UUID, Request] = {}
         self.attempts: dict[UUID, Attempt] = {}
         self.asked: dict[UUID, Asked] = {}
@@ -335,10 +349,44 @@ class Machine(RuleBasedStateMachine):
         else:
             assert isinstance(opened, Conflict)
 
+    @action(n=ANY, needed=st.integers(1, 2), amount=AMOUNT, stale=STALE)
+    def program_asks(self, n: int, needed: int, amount: Decimal, stale: bool) -> None:
+        """Under one of four names, so that some questions are repeated."""
+        name, state = f"p{n % 4}", (LimitState(use_of(amount), NOTHING, NOTHING),)
+        judged_by = self.judged_by(stale)
+        new = programs_question(
+            self.terms(needed, False), client_id=name, limits=state, policy_epoch=judged_by
+        )
+        opened = self.do(requests.open(self.db, new))
+        if name in self.names:
+            assert (self.requests[opened.request_id], opened.created) == (
+                self.calls[self.names[name]].request,
+                False,
+            )
+        elif judged_by != self.epoch:
+            assert isinstance(opened, OutdatedPolicy)
+        else:
+            assert opened.created
+            call_id = self.names[name] = opened.request_id
+            call = self.calls[call_id] = Call(self.program, blocking=False, amount=amount)
+            self.program.calls.append(call)
+            call.ask(needed=needed, stop=False, background=False)
+            self.know(opened.request_id, call_id)
+
+    def of_runs(self, among: dict[UUID, Any]) -> dict[UUID, Any]:
+        """The calls, or the requests, that runs proposed."""
+        return {key: each for key, each in among.items() if not getattr(each, "call", each).of_program}
+
     def question(
         self, call_id: UUID, needed: int = 1, stop: bool = False, **changes: Any
     ) -> requests.NewRequest:
         call = self.calls[call_id]
+        if call.of_program:
+            name = next(name for name, known in self.names.items() if known == call_id)
+            order = changes.pop("order", 0)
+            known: dict[str, Any] = {"client_id": name, "call_id": call_id, "policy_epoch": self.epoch}
+            given = {**known, "action": Action("process_refund", "1", {"order_id": order}), **changes}
+            return programs_question(self.terms(needed, stop), **given)
         name = f"{call_id}:{len(call.requests)}"
         fields: dict[str, Any] = {"client_id": name, "policy_epoch": self.epoch, **changes}
         return question(self.id_of(self.runs, call.run), call_id, self.terms(needed, stop), **fields)
@@ -351,7 +399,7 @@ class Machine(RuleBasedStateMachine):
     def know(self, request_id: UUID, call_id: UUID) -> None:
         call = self.calls[call_id]
         self.requests[request_id] = call.request
-        run_id = self.id_of(self.runs, call.run)
+        run_id = call_id if call.of_program else self.id_of(self.runs, call.run)
         self.asked[request_id] = self.do(asked_as(self.db, request_id, call_id, run_id))
 
     @action(NEW, n=ANY, refuse=st.booleans(), stale=STALE)
@@ -420,7 +468,7 @@ class Machine(RuleBasedStateMachine):
 
     @action(lambda self: any(c.state == "refused" for c in self.calls.values()), n=ANY)
     def is_answered(self, n: int) -> None:
-        call_id = self.pick(self.calls, n, lambda c: c.state == "refused")
+        call_id = self.pick(self.of_runs(self.calls), n, lambda c: c.state == "refused")
         call = self.calls[call_id]
         stopped = self.do(runs.answer_call(self.db, call_id))
         over = call.run.over
@@ -428,9 +476,11 @@ class Machine(RuleBasedStateMachine):
             call.answer(call.kind or "")
         assert (stopped is not None) == (call.run.over and not over)
 
-    @action(lambda self: any(r.status == "expired" for r in self.requests.values()), n=ANY, who=WHO)
+    @action(
+        lambda self: any(r.status == "expired" for r in self.of_runs(self.requests).values()), n=ANY, who=WHO
+    )
     def asks_again(self, n: int, who: str) -> None:
-        request_id = self.pick(self.requests, n, lambda r: r.status == "expired")
+        request_id = self.pick(self.of_runs(self.requests), n, lambda r: r.status == "expired")
         call = self.requests[request_id].call
         result = self.do(requests.ask_again(self.db, request_id, standing(who, set())))
         if who != REQUESTER:
@@ -454,18 +504,30 @@ class Machine(RuleBasedStateMachine):
         idempotent=st.booleans(),
         amount=AMOUNT,
         stale=STALE,
+        forged=ANY,
     )
-    def is_claimed(self, n: int, idempotent: bool, amount: Decimal, stale: bool) -> None:
+    def is_claimed(self, n: int, idempotent: bool, amount: Decimal, stale: bool, forged: int) -> None:
+        """By a worker or the program, each what is its own; now and then what is the other's."""
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready")
         call, uses, judged_by = self.calls[call_id], (use_of(amount),), self.judged_by(stale)
+        theirs = forged % 5 == 4
         claimed = alone.claim(
-            self.db, call_id, worker=f"w{n}", idempotent=idempotent, uses=uses, policy_epoch=judged_by
+            self.db,
+            call_id,
+            worker=f"w{n}",
+            idempotent=idempotent,
+            uses=uses,
+            policy_epoch=judged_by,
+            token=b"h" * 32 if call.of_program is not theirs else None,
         )
         claim = self.do(claimed)
         if judged_by != self.epoch:
             assert isinstance(claim, OutdatedPolicy)
             return
         call.run.unpark()
+        if theirs:
+            assert claim is None
+            return
         if call.state == "ready" and not call.requests and not self.has_room(call, amount):
             assert claim is None
             call.state = "new"  # judged again
@@ -564,6 +626,18 @@ class Machine(RuleBasedStateMachine):
         call.ask(needed=1, stop=False, background=False)
         self.know(opened.request_id, call_id)
 
+    @action(lambda self: any(c.state == "ready" for c in self.program.calls), n=ANY)
+    def lapses(self, n: int) -> None:
+        """The program has not begun in time."""
+        theirs = {key: call for key, call in self.calls.items() if call.of_program}
+        call_id = self.pick(theirs, n, lambda c: c.state == "ready")
+        query = "UPDATE tool_call SET lapse_at = clock_timestamp() WHERE id = :id AND state = 'ready'"
+        self.do(write(self.db, query, id=call_id))
+        was_ready = self.calls[call_id].state == "ready"
+        assert self.do(executions.lapse_due(self.db)) == was_ready
+        if was_ready:
+            self.calls[call_id].answer("error")
+
     # --- policy and grants ---------------------------------------------------------------------------------
 
     def judged_by(self, stale: bool) -> int:
@@ -584,7 +658,7 @@ class Machine(RuleBasedStateMachine):
         assert stands.epoch == self.epoch
 
     @action(
-        lambda self: any("approve" in r.votes.values() for r in self.requests.values()),
+        lambda self: any("approve" in r.votes.values() for r in self.of_runs(self.requests).values()),
         n=ANY,
         who=WHO,
         uses=st.integers(1, 2),
@@ -594,7 +668,8 @@ class Machine(RuleBasedStateMachine):
     )
     def is_granted(self, n: int, who: str, uses: int, over: int, others: set[str], stale: bool) -> None:
         """Somebody allows calls like one that they approved, and some vote for it."""
-        request_id = self.pick(self.requests, n, lambda r: "approve" in r.votes.values() and not r.is_over)
+        known_ones = self.of_runs(self.requests)
+        request_id = self.pick(known_ones, n, lambda r: "approve" in r.votes.values() and not r.is_over)
         request, asked = self.requests[request_id], self.asked[request_id]
         if over % 5:
             who = next((p for p, verdict in request.votes.items() if verdict == "approve"), who)
@@ -636,7 +711,8 @@ class Machine(RuleBasedStateMachine):
     )
     def is_used(self, n: int, g: int, idempotent: bool, amount: Decimal, lost: set[str], stale: bool) -> None:
         """A worker begins a call under a grant, as far as that goes."""
-        call_id = self.pick(self.calls, n, lambda c: c.state in ("new", "ready") and not c.requests)
+        calls = self.of_runs(self.calls)
+        call_id = self.pick(calls, n, lambda c: c.state in ("new", "ready") and not c.requests)
         grant_id = self.pick(self.grants, g, lambda each: each.holds and not each.ended)
         call, given, judged_by = self.calls[call_id], self.grants[grant_id], self.judged_by(stale)
         rule = self.terms(given.request.needed, given.request.stop)
