@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from agent.database.address import Address
-from agent.store.lock_order import CONCURRENCY, LIMIT, LOCK_ORDER, PAUSE, RETENTION
+from agent.store.lock_order import CONCURRENCY, GRANT_COUNT, LIMIT, LOCK_ORDER, PAUSE, QUESTION, RETENTION
 
 _LEVELS = {name: level for level, name in enumerate(LOCK_ORDER)}
 _TABLES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?:\s+AS\s+(\w+))?")
@@ -23,6 +23,13 @@ _WRITTEN = re.compile(
     re.DOTALL,
 )
 _OF_RETENTION = re.compile(rf"""subjects?['"]: ?\[?['"]{RETENTION}['"]""")
+_ADVISORY = {
+    "signoff pause": PAUSE,
+    "signoff question": QUESTION,
+    "signoff limit": CONCURRENCY,
+    "signoff use": LIMIT,
+    "signoff grants": GRANT_COUNT,
+}
 _MADE = re.compile(r"\bINSERT\s+INTO\s+(\w+)")
 
 
@@ -39,12 +46,8 @@ class Lock:
 def locks_of(sql: str) -> tuple[Lock, ...]:
     """In the statement's order."""
     found: list[Lock] = []
-    if "pg_advisory_xact_lock" in sql and "signoff pause" in sql:
-        found.append(Lock(PAUSE))
-    if "pg_advisory_xact_lock" in sql and "signoff limit" in sql:
-        found.append(Lock(CONCURRENCY))
-    if "pg_advisory_xact_lock" in sql and "signoff use" in sql:
-        found.append(Lock(LIMIT))
+    if "pg_advisory_xact_lock" in sql:
+        found += [Lock(name) for words, name in _ADVISORY.items() if words in sql]
     for locking in _LOCKING.finditer(sql):
         tables = _TABLES.findall(sql)
         aliases = {alias or table: table for table, alias in tables}
@@ -59,6 +62,10 @@ def locks_of(sql: str) -> tuple[Lock, ...]:
 def rows_made(sql: str) -> frozenset[str]:
     """Tables in which a statement inserts rows, which nobody else can lock before COMMIT."""
     return frozenset(_MADE.findall(sql)) & _LEVELS.keys()
+
+
+# A row that a transaction has made says nothing of its others, which it writes as well.
+_MADE_BESIDE_OTHERS = {"audit_head", "delivery", "tool_call", "approval_request"}
 
 
 @dataclass(slots=True)
@@ -84,7 +91,7 @@ class LockRecorder:
         if _OF_RETENTION.search(str(parameters)):  # the one head with its own place in the order
             locks = tuple(replace(each, name=RETENTION) for each in locks if each.name == "audit_head")
         transaction = self._open.setdefault(connection, _Transaction())
-        transaction.names |= rows_made(sql) - {"audit_head", "delivery"}
+        transaction.names |= rows_made(sql) - _MADE_BESIDE_OTHERS
         statement = f"{sql} {parameters}"
         for lock in locks:
             self._take(transaction, lock, statement)

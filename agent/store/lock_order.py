@@ -10,17 +10,24 @@ from __future__ import annotations
 PAUSE = "pause switch"
 """Advisory; claims share it."""
 
+QUESTION = "question"
+"""Advisory, by a program's key and its name for the action; taken by whoever may open its request."""
+
 CONCURRENCY = "concurrency"
 """Advisory, by name; taken by claims."""
 
 LIMIT = "limit"
 """Advisory, by limit and subject; taken by calls that run without a person."""
 
+GRANT_COUNT = "grant count"
+"""Advisory, by agent and tool; taken by who proposes a grant."""
+
 RETENTION = "retention"
 """Taken at the end of erasing, when the counts are known."""
 
 LOCK_ORDER = (
     PAUSE,
+    QUESTION,
     "schedule",
     "outlet",
     "agent_run",
@@ -29,6 +36,7 @@ LOCK_ORDER = (
     "execution",
     CONCURRENCY,
     LIMIT,
+    GRANT_COUNT,
     "approval_grant",
     "audit_head",
     "delivery",

@@ -127,7 +127,10 @@ SELECT r.id, v.digest FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
 JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no WHERE c.id = :call
 """)
-_TAKE_CLIENT_ID = text("SELECT pg_advisory_xact_lock(hashtextextended(:principal || chr(10) || :client, 0))")
+_TAKE_CLIENT_ID = text("""
+SELECT pg_advisory_xact_lock(hashtextextended(
+    'signoff question ' || current_schema() || ' ' || :principal || chr(10) || :client, 0))
+""")
 _CALL_OF_REQUEST = text("""
 SELECT r.id, r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
        r.requester_team_id, r.requester_user_id, v.erased_at IS NOT NULL AS erased

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -11,9 +12,11 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import request_subject
 from agent.store import audit, call_locks, calls, deliveries, outbox, request_locks, runs, undelivered
+from agent.store.ids import new_id
 from agent.store.outbox import Destination
+from agent.usecases.requests.opening import write_request
 from tests import lock_recorder
-from tests.integration.asking import Asked, ask, start
+from tests.integration.asking import Asked, ask, programs_question, rule, start
 
 
 async def request_after_call(tx: Transaction, asked: Asked) -> None:
@@ -49,9 +52,24 @@ async def destination_after_delivery(tx: Transaction, asked: Asked) -> None:
     await deliveries.release(tx, Destination("T0TEST", "C0REVIEW"), 1)
 
 
+async def question_after_call(tx: Transaction, asked: Asked) -> None:
+    await call_locks.lock(tx, asked.call_id)
+    await request_locks.lock_client_id(tx, "key:ci", "r-1")
+
+
+async def other_call_after_head(tx: Transaction, asked: Asked) -> None:
+    """The call that the transaction makes excuses no write of another one."""
+    new, head = programs_question(rule()), audit.new_head("request:new", datetime.now(UTC))
+    write_request(tx, new_id(), new, 1, head, [])
+    await tx.flush()
+    calls.mark_in_doubt(tx, asked.call_id)
+
+
 @pytest.mark.parametrize(
     "swapped",
     [
+        question_after_call,
+        other_call_after_head,
         request_after_call,
         run_after_head,
         call_written_after_head,
