@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import Postgres
+from tests.integration.crash.by_program import BY_PROGRAM, die_by_a_program
 from tests.integration.crash.deaths import EVERY, die_and_recover
 from tests.integration.crash.street import street
 from tests.integration.crash.under_grant import UNDER_GRANT, die_under_a_grant
@@ -55,6 +56,18 @@ async def test_a_death_under_a_grant(postgres: Postgres, tmp_path: Path) -> None
     def shifted(number: int) -> Play:
         first = number % len(UNDER_GRANT)
         return partial(die_under_a_grant, deaths=(*UNDER_GRANT[first:], *UNDER_GRANT[:first]))
+
+    plays = {f"round-{n}": shifted(n) for n in range(full(30))}
+    await side_by_side(plays, postgres, tmp_path)
+
+
+@pytest.mark.stress
+async def test_a_death_while_a_program_executes(postgres: Postgres, tmp_path: Path) -> None:
+    """Killed at each step between question, decision, claim and report: no effect is lost, and none happens twice."""
+
+    def shifted(number: int) -> Play:
+        first = number % len(BY_PROGRAM)
+        return partial(die_by_a_program, deaths=(*BY_PROGRAM[first:], *BY_PROGRAM[:first]))
 
     plays = {f"round-{n}": shifted(n) for n in range(full(30))}
     await side_by_side(plays, postgres, tmp_path)

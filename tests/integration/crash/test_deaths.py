@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.fault_points import POINTS
+from tests.integration.crash.by_program import die_by_a_program
 from tests.integration.crash.deaths import EVERY, STUCK, WORST, die_and_recover
 from tests.integration.crash.street import AGENT, street, until
 from tests.integration.crash.under_grant import die_under_a_grant
@@ -97,3 +98,9 @@ async def test_what_dies_within_a_limit_is_counted_once(database_url: str, tmp_p
 async def test_what_dies_under_a_grant_is_one_use(database_url: str, tmp_path: Path) -> None:
     """Killed with a claim under a grant: the use is counted once, runs no second time, and no other use is lost."""
     await die_under_a_grant(database_url, tmp_path, deaths=["after_claim"])
+
+
+async def test_what_a_program_does_outlives_the_service(database_url: str, tmp_path: Path) -> None:
+    """Killed with its decision, its claim and its result: the program repeats itself, and its effect happens once."""
+    deaths = ("after_decision_commits", "after_claim", "after_result")
+    await die_by_a_program(database_url, tmp_path, deaths=deaths)
