@@ -68,8 +68,8 @@ class SignedEndpoint:
         return Route(EVENTS_PATH, self.handle, methods=["POST"])
 
     async def handle(self, request: Request) -> Response:
-        """401: unsigned or outdated. 413: too long. 400: unreadable. 404: no listener. 200, empty: Slack's certificate
-        check."""
+        """401: unsigned or outdated. 413: too long. 400: unreadable. 200, empty: Slack's certificate check, or a kind
+        of payload without a listener, as over Socket Mode: people would read that Signoff does not respond."""
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
         if stamp is None or claimed is None or not _SIGNATURE.fullmatch(claimed):
@@ -86,8 +86,8 @@ class SignedEndpoint:
         bolt_request = _bolt_request(request, body)
         if bolt_request is None:
             return _refuse(400, "body")
-        if not _is_expected(bolt_request.body):
-            return _refuse(404, "kind")
+        if not _has_listener(bolt_request.body):
+            return PlainTextResponse("")
         with CLICK_TO_ACK.labels("http").time(), self._precedence.at_work(Rank.PERSON):
             response = to_starlette_response(await self._app.async_dispatch(bolt_request))
         response.background = _ACKNOWLEDGED
@@ -209,7 +209,7 @@ def _is_whole(said: dict[str, Any]) -> bool:
     return fitting and all(isinstance(_at(said, path), kind) for path, kind in needed)
 
 
-def _is_expected(said: Mapping[str, Any]) -> bool:
+def _has_listener(said: Mapping[str, Any]) -> bool:
     """Bolt would hand other kinds with a button's id to its listener."""
     return "command" in said or said.get("type") in (*_WHOLE, "url_verification")
 

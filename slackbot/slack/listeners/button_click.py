@@ -13,7 +13,12 @@ from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.reviewing.votes import NewVote
 from slackbot.slack.listeners.context import ListenerContext
 
-_BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_details"}
+_BY_BUTTON = {
+    "channel": "slack_button",
+    "home": "slack_home",
+    "modal": "slack_details",
+    "attachment": "slack_attachment",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,13 @@ def person_of(body: Mapping[str, Any]) -> Person:
 
 def _place(nonce: str, body: Mapping[str, Any]) -> Place:
     container = body["container"]
-    if container.get("type") == "message":
-        return Place(nonce, "channel", container.get("channel_id"), container.get("message_ts"))
-    return Place(nonce, "home" if (body.get("view") or {}).get("type") == "home" else "modal")
+    match container.get("type"):
+        case "message":
+            return Place(nonce, "channel", container.get("channel_id"), container.get("message_ts"))
+        case "view":
+            return Place(nonce, "home" if (body.get("view") or {}).get("type") == "home" else "modal")
+        case _:  # an attachment, perhaps of another app's message: a place that no card has
+            return Place(nonce, "attachment")
 
 
 async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:

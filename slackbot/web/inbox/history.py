@@ -15,6 +15,7 @@ _SLACK = "slack:"
 _PATHS = {
     "slack_button": "on the card",
     "slack_details": "in the details",
+    "slack_attachment": "in another message",
     "slack_home": "in App Home",
     "slack_modal": "in Slack's form",
     "slack_edit": "in Slack's form",

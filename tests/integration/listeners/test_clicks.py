@@ -393,3 +393,14 @@ async def test_the_first_message_of_a_run_that_was_deleted_is_due_again(house: H
     assert house.rows("SELECT kind::text, run_id FROM delivery WHERE state = 'pending'") == [
         ("run_root", asked.run_id)
     ]
+
+
+@pytest.mark.parametrize("same_message", [True, False])
+async def test_a_button_in_an_attachment_decides_nothing(house: House, same_message: bool) -> None:
+    """Our cards have none, so it is in another app's preview: acknowledged and refused, whatever message it names."""
+    asked, card = await house.asked()
+    click = house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE)
+    place = {"channel_id": "C0REVIEW", "message_ts": card["ts"] if same_message else "1.000001"}
+    container = {"type": "message_attachment", "attachment_id": 1, **place}
+    assert (await house.slack.deliveries.interactive(click | {"container": container})).acked
+    assert await house.status(asked.request_id) == "waiting"
