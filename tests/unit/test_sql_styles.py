@@ -203,6 +203,25 @@ def test_every_statement_heeds_a_pause_in_the_same_words() -> None:
     }
 
 
+WHOEVER_EXECUTES = {
+    "calls._DELEGATE": "the call is locked and judged, and a constraint lets only calls executed here delegate",
+    "calls._DOUBT": "it follows an attempt, which the call's executor made",
+    "calls._JUDGE_AGAIN": "it begins nothing: a question is withdrawn",
+    "calls._STOP": "it begins nothing: what was approved ends",
+}
+"""Statements about begun or beginning calls that name no executor and no proposer, and why they need not."""
+
+
+def test_every_statement_about_begun_calls_says_whose() -> None:
+    """What reads or sets `ready` or `claimed` names the executor or the run: a worker takes no program's call."""
+    begun = {
+        n: sql for n, sql in texts().items() if "tool_call" in sql and re.search("'(ready|claimed)'", sql)
+    }
+    open_to_all = {name for name, sql in begun.items() if not re.search(r"\b(executor|run_id)\b", sql)}
+    assert len(begun) > len(WHOEVER_EXECUTES)
+    assert open_to_all == set(WHOEVER_EXECUTES)
+
+
 def test_one_key_is_read_like_many() -> None:
     """The statement for one key differs from that for many only in which it picks, not in what it reads of it."""
     one, many = (texts()[name].partition("FROM api_key")[0] for name in ("api_keys._LOCK", "api_keys._LIST"))
