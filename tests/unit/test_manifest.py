@@ -16,12 +16,19 @@ MANIFEST = Path(__file__).parents[2] / "manifest.yml"
 SCOPES_OF_EVENT = {
     "app_home_opened": set(),
     "app_mention": {"app_mentions:read"},
+    "channel_archive": {"channels:read"},
+    "channel_shared": {"channels:read", "groups:read"},
+    "channel_unarchive": {"channels:read"},
+    "channel_unshared": {"channels:read", "groups:read"},
+    "group_archive": {"groups:read"},
+    "group_unarchive": {"groups:read"},
     "member_joined_channel": {"channels:read", "groups:read"},
     "member_left_channel": {"channels:read", "groups:read"},
     "message.channels": {"channels:history"},
     "message.groups": {"groups:history"},
     "message.im": {"im:history"},
     "subteam_members_changed": {"usergroups:read"},
+    "subteam_updated": {"usergroups:read"},
 }
 
 

@@ -14,7 +14,15 @@ _OF_CHANNELS = (
     "channel_unarchive",
     "channel_shared",
     "channel_unshared",
+    "group_archive",
+    "group_unarchive",
 )
+
+NOT_SUBSCRIBED = {
+    "user_change": "comes for each change of any profile in the workspace; accounts are asked about at each vote, and "
+    "an answer is kept for a minute at most. Subscribe to it to hear of a deactivated account at once",
+}
+"""Events with a listener that the manifest leaves out, and why."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
