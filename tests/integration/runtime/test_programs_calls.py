@@ -25,6 +25,7 @@ from agent.store import call_locks
 from agent.usecases import executions, pause, requests
 from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
 from agent.usecases.executions.programs import ClaimRefused, ProgramClaim, hand_over_together, random_token
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone, invariants
 from tests.integration.asking import column, write
 from tests.integration.runtime.conftest import REVIEWER, Stage
@@ -121,6 +122,7 @@ STEPS: dict[str, tuple[list[str], CallState]] = {
     "retried": (["asks", "approves", "claims", "is_in_doubt", "is_retried"], CallState.READY),
     "reported": (["asks", "approves", "claims", "reports"], CallState.ANSWERED),
     "asked again": (["asks", "approves", "is_asked_again"], CallState.ASKED),
+    "read and asked again": (["asks", "approves", "reads", "is_asked_again"], CallState.ASKED),
     "approved again": (["asks", "approves", "is_asked_again", "approves"], CallState.READY),
 }
 
@@ -205,6 +207,9 @@ async def test_a_later_approval_lapses_whatever_was_attempted_before(shop: Shop)
         await getattr(shop, step)()
     over = "UPDATE tool_call SET lapse_at = clock_timestamp() - interval '1 s' WHERE state = 'ready'"
     await write(shop.stage.db, over)
+    terms = ClaimTerms(shop.key.name, idempotent=False, claim_hash=b"h" * 32)
+    late = CallToClaim(shop.call_id, None, shop.request_id, terms)
+    assert await alone.alone(executions.ClaimCalls(shop.stage.db), late) is None
     with pytest.raises(ClaimRefused) as caught:
         await shop.claims(price=6)
     assert caught.value.kind == "lapsed"
@@ -224,3 +229,15 @@ async def test_waiting_questions_of_programs_hide_no_work(shop: Shop) -> None:
     assert [each.key for each in await shop.stage.due()] == [run_id]
     counted: Any = await column(shop.stage.db, "SELECT count(*) FROM tool_call WHERE state = 'asked'")
     assert counted == [200]
+
+
+async def test_what_a_program_executes_for_a_run_is_no_work_here(shop: Shop) -> None:
+    """The run's call of an external tool is ready for programs, and for no worker."""
+    shop.stage.model.script(ScriptedTurn(calls=(ScriptedCall("ship", {"order": 7, "secret": False}),)))
+    run_id = await shop.stage.go("shop", "ship 7")
+    (call,) = await shop.stage.calls(run_id)
+    await shop.stage.vote(call, Verdict.APPROVE)
+    assert await shop.stage.due() == []
+    [offered] = await external_calls.handed_out(shop.stage.services, OTHER)
+    assert offered.id == call.id
+    assert shop.ran == []
