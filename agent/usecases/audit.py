@@ -15,7 +15,9 @@ from agent.domain.audit import (
     cut_since,
     verify_chain,
 )
-from agent.store import audit, audit_differences
+from agent.store import audit, authority_differences, request_differences
+
+_COMPARISONS = {**request_differences.COMPARISONS, **authority_differences.COMPARISONS}
 
 
 async def heads(db: Database) -> list[Head]:
@@ -49,9 +51,9 @@ async def find_problems(
                         pages = audit.pages(connection, subject, page)
                         events += await _verify(pages, subject, head, saved, found)
                 walked = True
-            for compared in audit_differences.COMPARISONS:
-                async with _part(connection, compared, found):
-                    found += await audit_differences.find(connection, compared)
+            for name, compare in _COMPARISONS.items():
+                async with _part(connection, name, found):
+                    found += await compare(connection)
     except DatabaseUnavailable as lost:
         if not found:
             raise

@@ -20,7 +20,19 @@ from agent.usecases import grants as consents
 from agent.usecases import policy as policies
 from agent.usecases.requests.votes import VoteOutcome
 from tests.integration import alone
-from tests.integration.asking import ADA, GRACE, LINUS, REVIEWERS, Asked, ask, ballot, column, reviewer, rule
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    REVIEWERS,
+    Asked,
+    ask,
+    ballot,
+    column,
+    programs_question,
+    reviewer,
+    rule,
+)
 from tests.integration.command import Command
 from tests.integration.granting import allow, cover, use
 from tests.integration.test_settling import doubt_of_two
@@ -237,3 +249,19 @@ async def test_another_policy_text_is_found(database: Database, owner: Connectio
     assert [each.what for each in await problems(database)] == ["policy 2 is not the one that is stored"]
     past_triggers(owner, "DELETE FROM policy WHERE epoch = 2")
     assert [each.what for each in await problems(database)] == ["tells of a policy that is gone"]
+
+
+@pytest.mark.parametrize("by_program", [False, True])
+async def test_another_executor_is_found(database: Database, login: Connection, by_program: bool) -> None:
+    """Who carries a call out was on record when people were asked; a row that says otherwise is a problem."""
+    if by_program:
+        request_id = (await requests.open(database, programs_question(rule()))).request_id
+    else:
+        request_id = (await ask(database)).request_id
+    assert await problems(database) == []
+    login.execute("UPDATE tool_call SET executor = %s", ["none" if by_program else "program"])
+    [found] = await problems(database)
+    assert (found.subject, found.what) == (
+        f"request:{request_id}",
+        "its call, or who carries it out, is not that on record",
+    )
