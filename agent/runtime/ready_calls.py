@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from agent.domain.coverage import Gap, Uncovered, WouldRun, uncovered
+from agent.domain.coverage import Gap, Uncovered, uncovered
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
 from agent.domain.run import RunStatus
@@ -20,6 +20,7 @@ from agent.runtime.judging.run_calls import (
     facts_of,
     question,
     read_action,
+    would_run,
 )
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
@@ -80,14 +81,7 @@ async def ready_call(
         return ReadyToRun(action, uses, judgement.epoch, covers)
     if decided is None:
         return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
-    would = WouldRun(
-        action,
-        facts,
-        judgement,
-        signature=tool.signature.digest,
-        executor=tool.executor,
-        agent_version=agent.version,
-    )
+    would = would_run(agent, tool, action, facts, judgement)
     missing = uncovered(work, decided, would)
     if missing is None:
         return ReadyToRun(action, uses, judgement.epoch)

@@ -7,10 +7,11 @@ from enum import StrEnum
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.coverage import WouldRun, uncovered
+from agent.domain.coverage import uncovered
 from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.function_agents import FunctionAgent
+from agent.runtime.judging.run_calls import would_run
 from agent.store import views
 from agent.store.views import OpenCall
 from agent.usecases.runs.resumption import GO_ON
@@ -74,13 +75,6 @@ def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy]
         same = tool.version == action.tool_version
         return None if same else (f"the tool is now at version {tool.version}", Remedy.ASK_AGAIN)
     now = Action(tool.name, tool.version, completed)
-    would = WouldRun(
-        now,
-        facts,
-        judged,
-        signature=tool.signature.digest,
-        executor=tool.executor,
-        agent_version=agent.version,
-    )
+    would = would_run(agent, tool, now, facts, judged)
     missing = uncovered(call, action, would)
     return None if missing is None else (f"{missing.because}: an approval no longer counts", Remedy.ASK_AGAIN)

@@ -18,7 +18,7 @@ import structlog
 from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup
-from agent.domain.coverage import WouldRun, uncovered
+from agent.domain.coverage import uncovered
 from agent.domain.errors import NotFound, OutdatedPolicy
 from agent.domain.facts import Facts
 from agent.domain.policy import check_epoch
@@ -28,7 +28,7 @@ from agent.runtime import attempts, claims
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
 from agent.runtime.judging.evaluation import judge, uses_of
-from agent.runtime.judging.run_calls import as_of_now, proposal_of
+from agent.runtime.judging.run_calls import as_of_now, proposal_of, would_run
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.waves import Wave
@@ -188,14 +188,7 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
         return None
     judgement = judge(services.policy, proposal_of(call.run, tool, now, Facts()))
     check_epoch(judgement.epoch, call.policy_epoch)
-    would = WouldRun(
-        now,
-        Facts(),
-        judgement,
-        signature=tool.signature.digest,
-        executor=tool.executor,
-        agent_version=agent.version,
-    )
+    would = would_run(agent, tool, now, Facts(), judgement)
     return None if uncovered(call, approved, would) else tool
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import structlog
 from pydantic_core import to_jsonable_python
 
+from agent.domain.coverage import WouldRun
 from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Caller, LimitState
@@ -55,6 +56,18 @@ class Asker(Protocol):
 
     @property
     def caller(self) -> Caller: ...
+
+
+def would_run(agent: Agent, tool: Tool, action: Action, facts: Facts, judgement: Judgement) -> WouldRun:
+    """What an approval of a run's call has to cover: the code that is loaded here, too."""
+    return WouldRun(
+        action,
+        facts,
+        judgement,
+        signature=tool.signature.digest,
+        executor=tool.executor,
+        agent_version=agent.version,
+    )
 
 
 def proposal_of(asker: Asker, tool: Tool, action: Action, facts: Facts) -> Proposal:
