@@ -159,8 +159,7 @@ class RequestView:
     execution: ExecutionView | None = None
     voided: bool = False  # facts changed before execution, or `outdated`
     outdated: bool = False  # `execute_within` passed before it could begin
-    stopped: bool = False  # its run ended before the call began
-    unable: bool = False  # no program could begin it any more
+    stopped: bool = False  # before the call began: its run ended, or no program could begin it
     place_nonce: str = ""  # where this view is drawn
     message_ts: str | None = None
     run_channel_id: str | None = None
@@ -210,7 +209,7 @@ class RequestView:
     def held_up(self) -> bool:
         """A pause keeps it from beginning, or would once approved."""
         begun = self.execution is not None and self.execution.status is not ExecutionStatus.IN_DOUBT
-        if self.paused_by is None or self.voided or self.stopped or self.unable or begun:
+        if self.paused_by is None or self.voided or self.stopped or begun:
             return False
         return self.status in (RequestStatus.WAITING, RequestStatus.APPROVED)
 
@@ -222,7 +221,7 @@ class RequestView:
             voided=self.voided,
             lapsed=self.lapsed_at is not None,
             handed_over=self.handed_over_at is not None,
-            stopped=self.stopped or self.unable,
+            stopped=self.stopped,
             execution=execution.status if execution else None,
             settled_as=execution.settled_as if execution else None,
             retrying=execution is not None and execution.retry_at is not None,

@@ -10,7 +10,7 @@ from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
-from agent.domain.run import AnswerKind, CallExecutor
+from agent.domain.run import CallExecutor
 from agent.runtime import attempts
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.concurrency import limits_of
@@ -214,12 +214,18 @@ async def give_up(
     `epoch`: the policy that ends it, by default this process's. `judgement`: denies a call that nobody was asked
     about.
     """
+    by = services.policy.epoch if epoch is None else epoch
     if work.executor is CallExecutor.PROGRAM:  # the database refuses an attempt of our own
-        await executions.call_off(
-            services.db, work.call.id, why, principal=f"worker:{services.worker}", kind=AnswerKind.ERROR
+        await executions.end_unclaimed(
+            services.db,
+            work.call.id,
+            work.call.request_id,
+            why,
+            worker=services.worker,
+            policy_epoch=by,
+            judgement=judgement,
         )
         return
-    by = services.policy.epoch if epoch is None else epoch
     terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by, judgement=judgement)
     claim_it = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     claimed = await _claim(services, work, terms, claim_it)

@@ -40,8 +40,8 @@ from agent.usecases.executions.programs import (
 
 NO_SUCH_CALL = "There is no such call, or this key may not execute it."
 
-
 PAGE = 100
+"""Calls that one poll offers."""
 
 
 async def handed_out(services: Services, principal: Principal) -> list[HandedOutCall]:
@@ -165,7 +165,7 @@ async def _found(
     tool = agent.tool(work.call.tool) if agent and work else None
     if work is None or agent is None or tool is None or not may_execute(principal, tool):
         raise NotFound(NO_SUCH_CALL)
-    if work.executor_key not in (None, principal.key):  # that of another tool of this name
+    if work.executor_key not in (None, principal.key):  # the tool was another program's when it was proposed
         raise NotFound(NO_SUCH_CALL)
     return work, agent, tool
 

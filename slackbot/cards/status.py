@@ -154,10 +154,8 @@ def _approved(view: RequestView) -> Iterator[Json]:
     if view.execution is not None:
         yield from _execution(view.execution)
         yield from _retry_votes(view.execution, view.approvals_required)
-    elif view.stopped:
-        yield blocks.section(blocks.text("Its run ended before it began, so nothing was run."))
-    elif view.unable and view.lapsed_at is None:
-        yield blocks.section(blocks.text("No program could begin it any more, so nothing was run."))
+    elif view.stopped and view.lapsed_at is None:
+        yield blocks.section(blocks.text("It was stopped before it began, so nothing was run."))
     elif view.lapsed_at is None and view.lapse_at is None and view.grant is None:
         yield blocks.section(blocks.text("Not started yet."))
     yield from _outside(view)

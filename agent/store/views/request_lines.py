@@ -8,7 +8,7 @@ from agent.domain.grants import GRANT
 from agent.domain.request import ExecutionStatus, RequestStatus, approval_state
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Behalf
-from agent.domain.run import AnswerKind, CallState
+from agent.domain.run import CallState
 from agent.store import exclusions
 from agent.store.rows import person, row_as
 from agent.store.tables import (
@@ -21,7 +21,7 @@ from agent.store.tables import (
     settlement,
     tool_call,
 )
-from agent.store.views.request_parts import approvals, channel_card, present_revision, voters
+from agent.store.views.request_parts import approvals, channel_card, is_stopped, present_revision, voters
 from signoff.values import Person
 
 request, _revision = approval_request.alias("request"), request_revision.alias("revision")
@@ -42,7 +42,7 @@ _retrying = and_(tool_call.c.state == CallState.READY, tool_call.c.retry_at.is_n
 _call = (
     select(
         func.json_build_array(
-            tool_call.c.answer_kind == AnswerKind.WITHDRAWN,
+            is_stopped(tool_call),
             _retrying,
             tool_call.c.lapsed_at.is_not(None),
             tool_call.c.handed_over_at.is_not(None),
@@ -105,13 +105,13 @@ def history_line(row: Row[Any]) -> HistoryLine:
 
 def _converted(row: Row[Any]) -> dict[str, object]:
     executed, settled_as = row.attempt or (None, None)
-    withdrawn, retrying, lapsed, handed_over = row.call or (False, False, False, False)
+    stopped, retrying, lapsed, handed_over = row.call or (False, False, False, False)
     approval = approval_state(
         RequestStatus(row.status),
         voided=row.voided_at is not None,
         lapsed=lapsed,
         handed_over=handed_over,
-        stopped=bool(withdrawn),
+        stopped=stopped,
         execution=ExecutionStatus(executed) if executed else None,
         settled_as=settled_as,
         retrying=bool(retrying),

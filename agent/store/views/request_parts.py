@@ -12,12 +12,14 @@ from sqlalchemy import (
     bindparam,
     func,
     literal_column,
+    or_,
     select,
     tuple_,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from agent.domain.request import Verdict
+from agent.domain.run import AnswerKind, CallExecutor
 from agent.store.tables import approval_request, vote
 
 EMPTY_LIST: ColumnElement[Any] = literal_column("'[]'::json")
@@ -38,6 +40,16 @@ def is_live(ballot: FromClause, request: FromClause) -> ColumnElement[bool]:
         ballot.c.revision == request.c.revision,
         ballot.c.superseded_by.is_(None),
     )
+
+
+def is_stopped(call: FromClause) -> ColumnElement[bool]:
+    """A run's call was withdrawn, or no program could begin it any more. What has an attempt has begun."""
+    unclaimed = and_(
+        call.c.run_id.is_not(None),
+        call.c.executor == CallExecutor.PROGRAM,
+        call.c.answer_kind == AnswerKind.ERROR,
+    )
+    return func.coalesce(or_(call.c.answer_kind == AnswerKind.WITHDRAWN, unclaimed), False)
 
 
 def approvals(request: FromClause) -> ColumnElement[int]:

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from agent.domain.pause import EVERYTHING
 from agent.domain.request import RequestStatus
-from agent.domain.run import AnswerKind, CallExecutor, CallState
+from agent.domain.run import CallExecutor, CallState
 from agent.store import tables
 from agent.store.tables import (
     agent_run,
@@ -31,7 +31,13 @@ from agent.store.tables import (
     settlement,
     tool_call,
 )
-from agent.store.views.request_parts import EMPTY_LIST, channel_card, is_live, present_revision
+from agent.store.views.request_parts import (
+    EMPTY_LIST,
+    channel_card,
+    is_live,
+    is_stopped,
+    present_revision,
+)
 
 _request = tables.approval_request.alias("request")
 _revision = request_revision.alias("revision")
@@ -145,7 +151,6 @@ _named = case(
     else_=_request.c.client_id,
 )
 _for_others = and_(~_of_program, tool_call.c.executor == CallExecutor.PROGRAM)
-_withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, False)
 _VIEW = (
     select(
         *(column for column in _request.c if column.name != "client_id"),
@@ -172,8 +177,7 @@ _VIEW = (
         _repeat.c.id.label("again_id"),
         _repeat_place.c.channel_id.label("again_channel"),
         _repeat_place.c.ts.label("again_ts"),
-        and_(_request.c.status == RequestStatus.APPROVED, _withdrawn).label("stopped"),
-        and_(_for_others, tool_call.c.answer_kind == AnswerKind.ERROR).label("unable"),
+        and_(_request.c.status == RequestStatus.APPROVED, is_stopped(tool_call)).label("stopped"),
         _execution.c.id.label("execution_id"),
         _execution.c.status.label("execution_status"),
         *_execution.c["attempt", "started_at", "finished_at", "error", "result"],

@@ -110,7 +110,6 @@ def _view(row: Row[Any]) -> RequestView:
         votes=_votes(row.votes),
         decision=_decision(row),
         execution=_execution(row),
-        unable=bool(row.unable),
         voided=row.voided_at is not None,
         outdated=row.voided_at is not None and row.voided_at - row.decided_at >= rule.execute_within,
         place_nonce=row.nonce or "",

@@ -40,7 +40,7 @@ async def _rescue_one(db: Database, execution_id: UUID) -> bool:
             reports.try_again(tx, attempt, Outcome(ExecutionStatus.FAILED, words), head)
         else:
             status = ExecutionStatus.FAILED if attempt.read_only else ExecutionStatus.IN_DOUBT
-            reports.write_outcome(tx, run, attempt, Outcome(status, words), head)
+            reports.write_outcome(tx, run, attempt, Outcome(status, words), head, audit.SYSTEM)
     return True
 
 

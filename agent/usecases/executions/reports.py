@@ -84,7 +84,7 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
         if on_time and member.outcome.retry_after is not None and is_wanted(found.run, attempt):
             try_again(tx, attempt, member.outcome, found.head)
         elif on_time:
-            write_outcome(tx, found.run, attempt, member.outcome, found.head)
+            write_outcome(tx, found.run, attempt, member.outcome, found.head, attempt.actor)
         elif own and attempts.ends_doubt(attempt, member.outcome):
             _end_doubt(tx, found, member.outcome)
             return True
@@ -96,11 +96,16 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
 
 
 def write_outcome(
-    tx: Transaction, run: LockedRun | None, attempt: CallAttempt, outcome: Outcome, head: ChainHead
+    tx: Transaction,
+    run: LockedRun | None,
+    attempt: CallAttempt,
+    outcome: Outcome,
+    head: ChainHead,
+    actor: str,
 ) -> None:
     if attempt.outside:
         outcome = replace(outcome, seconds=outcome.seconds or attempt.seconds)
-    attempts.write_outcome(tx, attempt, outcome, head, attempt.actor)
+    attempts.write_outcome(tx, attempt, outcome, head, actor)
     if outcome.status is ExecutionStatus.IN_DOUBT:
         calls.mark_in_doubt(tx, attempt.call.id)
         _announce_doubt(tx, run, attempt)

@@ -9,9 +9,20 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
+from agent.domain.judgement import Judgement
 from agent.domain.policy import check_epoch
 from agent.domain.run import AnswerKind, CallState
-from agent.store import audit, call_locks, calls, exclusions, outbox, request_locks, requests, runs
+from agent.store import (
+    audit,
+    call_locks,
+    calls,
+    exclusions,
+    judgements,
+    outbox,
+    request_locks,
+    requests,
+    runs,
+)
 from agent.store.audit import AuditEntry
 from agent.store.call_locks import StoredCall
 from agent.store.ids import new_id
@@ -67,18 +78,47 @@ async def call_off(
     reason: str,
     *,
     principal: str,
-    kind: AnswerKind = AnswerKind.WITHDRAWN,
 ) -> bool:
     """Call off a run's approved call. False: begun or not approved. Raises ``NotFound``."""
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)
         if run is None or call.state is not CallState.READY:
             return False
-        calls.stop(tx, call_id, call.agent, reason, kind)
-        detail = {"call": str(call_id), "reason": bounded(reason, 200)}
-        await audit.record(tx, call.subject, AuditKind.APPROVAL_CALLED_OFF, principal, detail)
-        outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "stopped", text=reason)])
+        await _stop(tx, call, reason, principal, AnswerKind.WITHDRAWN)
     return True
+
+
+async def end_unclaimed(
+    db: Database,
+    call_id: UUID,
+    request_id: UUID | None,
+    reason: str,
+    *,
+    worker: str,
+    policy_epoch: int,
+    judgement: Judgement | None = None,
+) -> bool:
+    """End a run's call that no program may begin any more: the model gets an error, and nothing was attempted.
+
+    ``request_id``: that it was judged under. ``judgement``: denies a call that nobody was asked about. False: begun,
+    stopped or asked again meanwhile. Raises ``NotFound`` and ``OutdatedPolicy``.
+    """
+    async with db.transaction() as tx:
+        run, call = await _lock(tx, call_id)
+        check_epoch(policy_epoch, call.policy_epoch)
+        if run is None or call.state is not CallState.READY or call.request_id != request_id:
+            return False
+        if judgement is not None and not call.attempts:
+            judgements.insert(tx, judgement, call_id=call_id)
+        await _stop(tx, call, reason, f"worker:{worker}", AnswerKind.ERROR)
+    return True
+
+
+async def _stop(tx: Transaction, call: StoredCall, reason: str, actor: str, kind: AnswerKind) -> None:
+    calls.stop(tx, call.id, call.agent, reason, kind)
+    detail = {"call": str(call.id), "reason": bounded(reason, 200)}
+    await audit.record(tx, call.subject, AuditKind.APPROVAL_CALLED_OFF, actor, detail)
+    outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "stopped", text=reason)])
 
 
 async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun | None, StoredCall]:

@@ -110,7 +110,8 @@ async def die_by_a_program(url: str, folder: Path, *, deaths: Sequence[str]) -> 
             # As if a minute had passed: so long the service expects the call that it died of to be answered.
             await write(here.db, "DELETE FROM http_reply WHERE status IS NULL")
         await here.start()
-        await asyncio.gather(*(program.plays(lane) for lane in range(len(deaths))))
+        async with asyncio.timeout(60.0):
+            await asyncio.gather(*(program.plays(lane) for lane in range(len(deaths))))
         await until(lambda: _is_told(here), 30.0, here.serve.said)
         await here.check()
         assert await here.column("SELECT DISTINCT executor::text FROM execution") == ["program"]

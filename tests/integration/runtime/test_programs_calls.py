@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,23 +13,28 @@ from sqlalchemy.exc import IntegrityError
 
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.checkpoints import load
+from agent.domain.errors import OutdatedPolicy
 from agent.domain.facts import Facts, FactsSource
-from agent.domain.request import Ballot, ExecutionStatus, Verdict
-from agent.domain.run import CallState
+from agent.domain.judgement import Inputs, Judgement, ToolTraits
+from agent.domain.request import ApprovalState, Ballot, ExecutionStatus, Verdict
+from agent.domain.request_filter import RequestKind
+from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.judging import program_claims
 from agent.runtime.judging.programs import ask
 from agent.runtime.tool import tool
-from agent.store import call_locks
+from agent.store import call_locks, views
+from agent.store.audit import SYSTEM
 from agent.usecases import executions, pause, requests
 from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
 from agent.usecases.executions.programs import ClaimRefused, ProgramClaim, hand_over_together, random_token
+from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone, invariants
 from tests.integration.asking import column, write
-from tests.integration.runtime.conftest import REVIEWER, Stage
+from tests.integration.runtime.conftest import REVIEWER, TEAM, Stage
 from tests.integration.runtime.test_program_cost import STANDING, question, view_of
 
 POLICY = """
@@ -241,3 +247,55 @@ async def test_what_a_program_executes_for_a_run_is_no_work_here(shop: Shop) -> 
     [offered] = await external_calls.handed_out(shop.stage.services, OTHER)
     assert offered.id == call.id
     assert shop.ran == []
+
+
+async def approved_for_a_program(shop: Shop) -> CallView:
+    shop.stage.model.script(
+        ScriptedTurn(calls=(ScriptedCall("ship", {"order": 7, "secret": False}),)), "It is over."
+    )
+    run_id = await shop.stage.go("shop", "ship 7")
+    (call,) = await shop.stage.calls(run_id)
+    await shop.stage.vote(call, Verdict.APPROVE)
+    return call
+
+
+async def test_what_no_program_can_begin_is_said_alike_everywhere(shop: Shop) -> None:
+    """Card, list and model say that nothing was run, and no attempt is on record."""
+    on, call = shop.stage, await approved_for_a_program(shop)
+    ended = await executions.end_unclaimed(
+        on.db, call.id, call.request_id, "the depot is gone", worker="w", policy_epoch=0
+    )
+    assert ended
+    await on.play()
+    assert (await on.request(call)).standing is ApprovalState.NOT_RUN
+    async with on.db.connection() as connection:
+        [line] = await views.found_requests(connection, TEAM, RequestKind.DECIDED)
+    assert line.approval is ApprovalState.NOT_RUN
+    [now] = await on.calls(call.run_id)
+    assert now.answer == CallAnswer(AnswerKind.ERROR, "the depot is gone")
+    assert await column(on.db, "SELECT count(*) FROM execution") == [0]
+    assert await invariants.broken(on.db) == []
+
+
+async def test_an_older_look_ends_no_newer_approval(shop: Shop) -> None:
+    """Neither one under another request, nor by a policy that is not in force; a denial is kept with its inputs."""
+    on, call = shop.stage, await approved_for_a_program(shop)
+    end = partial(executions.end_unclaimed, on.db, call.id, worker="w")
+    assert not await end(UUID(int=9), "it is too old", policy_epoch=0)
+    with pytest.raises(OutdatedPolicy):
+        await end(call.request_id, "policy denies it", policy_epoch=7)
+    [now] = await on.calls(call.run_id)
+    assert now.state is CallState.READY
+    inputs = Inputs(ToolTraits("ship", "1"), Action("ship", "1", {}), None, "shop", None)
+    denied = Judgement("deny", None, "never on Sundays", "", inputs=inputs)
+    assert await end(call.request_id, "policy denies it", policy_epoch=0, judgement=denied)
+    because = "SELECT because FROM judgement WHERE call_id = :call AND verdict = 'deny'"
+    assert await column(on.db, because, call=call.id) == ["never on Sundays"]
+
+
+async def test_a_program_that_fell_silent_did_not_say_so_itself(shop: Shop) -> None:
+    """The doubt about its attempt is on record as the system's word."""
+    for step in ("asks", "approves", "claims", "is_in_doubt"):
+        await getattr(shop, step)()
+    who = "SELECT actor FROM audit_event WHERE event = 'execution.in_doubt'"
+    assert await column(shop.stage.db, who) == [SYSTEM]

@@ -105,8 +105,8 @@ async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) ->
         (
             stopped,
             "Approved, not run: ",
-            "Its run ended before it began, so nothing was run.",
-            "Its run ended before it began, so nothing was run.",
+            "It was stopped before it began, so nothing was run.",
+            "It was stopped before it began, so nothing was run.",
         ),
         (
             outdated,
