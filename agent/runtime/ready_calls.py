@@ -101,7 +101,12 @@ async def _void_and_ask(
 ) -> bool:
     try:
         opened = await executions.void_and_ask(
-            services.db, work.call.id, new, missing.because, outdated=missing.gap is Gap.LAPSED
+            services.db,
+            work.call.id,
+            work.call.request_id,
+            new,
+            missing.because,
+            outdated=missing.gap is Gap.LAPSED,
         )
     except Conflict:
         return True

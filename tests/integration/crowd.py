@@ -139,14 +139,14 @@ class Crowd:
     async def ask_anew(self, db: Database) -> object:
         found = await rows(
             db,
-            "SELECT id, run_id, ask_no FROM tool_call WHERE state = 'ready' AND ask_no > 0"
-            " ORDER BY random() LIMIT 1",
+            "SELECT c.id, c.run_id, c.ask_no, r.id AS request_id FROM tool_call AS c JOIN approval_request AS r"
+            " ON r.call_id = c.id AND r.ask_no = c.ask_no WHERE c.state = 'ready' ORDER BY random() LIMIT 1",
         )
         if not found:
             return None
-        call_id, run_id, ask_no = found[0]
+        call_id, run_id, ask_no, request_id = found[0]
         anew = question(run_id, call_id, rule(), client_id=f"{call_id}:{ask_no + 1}")
-        return await executions.void_and_ask(db, call_id, anew)
+        return await executions.void_and_ask(db, call_id, request_id, anew)
 
     async def answer(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state = 'refused'")

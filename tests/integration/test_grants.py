@@ -671,7 +671,7 @@ async def test_an_approval_that_does_not_stand_is_no_model(database: Database, h
     await alone.vote(database, ballot(asked, reviewer(LINUS), verdict, others=[reviewer(GRACE)]))
     if how == "void":
         anew = question(asked.run_id, asked.call_id, terms, client_id="anew")
-        await executions.void_and_ask(database, asked.call_id, anew)
+        await executions.void_and_ask(database, asked.call_id, asked.request_id, anew)
     with pytest.raises(GrantRefused, match="approval of this request counts"):
         await propose(database, grant_proposal(asked))
 

@@ -79,7 +79,7 @@ async def _ask_anew(db: Database) -> Act:
     approved = await ask(db, policy_epoch=1)
     await alone.vote(db, ballot(approved, reviewer(GRACE)))
     anew = question(approved.run_id, approved.call_id, rule(), client_id="anew", policy_epoch=1)
-    return lambda: executions.void_and_ask(db, approved.call_id, anew)
+    return lambda: executions.void_and_ask(db, approved.call_id, approved.request_id, anew)
 
 
 async def _claim(db: Database) -> Act:
@@ -115,7 +115,7 @@ async def _claim_of_program(db: Database) -> Act:
 async def _ask_program_anew(db: Database) -> Act:
     call_id = await _approved_for_program(db)
     anew = programs_question(rule(), policy_epoch=1, principal=PROGRAM.name, call_id=call_id)
-    return lambda: executions.void_and_ask(db, call_id, anew)
+    return lambda: executions.void_and_ask(db, call_id, call_id, anew)
 
 
 DOORS: list[Door] = [

@@ -415,7 +415,7 @@ async def test_a_late_click_and_asking_anew_do_not_wait_for_each_other(
     await alone.vote(database, ballot(asked, reviewer(GRACE)))
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
     async with await held_head(database_url, asked.request_id) as holder:
-        asking = asyncio.create_task(executions.void_and_ask(database, asked.call_id, anew))
+        asking = asyncio.create_task(executions.void_and_ask(database, asked.call_id, asked.request_id, anew))
         await blocked(owner, 1)
         late = asyncio.create_task(alone.vote(database, ballot(asked, reviewer(LINUS))))
         await blocked(owner, 2)
@@ -436,7 +436,7 @@ async def test_a_late_result_belongs_to_the_question_that_allowed_it(
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
     assert await executions.rescue(database) == 1
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
-    opened = await executions.void_and_ask(database, asked.call_id, anew)
+    opened = await executions.void_and_ask(database, asked.call_id, asked.request_id, anew)
     second = await asked_as(database, opened.request_id, asked.call_id, asked.run_id)
     async with await held_head(database_url, opened.request_id) as holder:
         voting = asyncio.create_task(alone.vote(database, ballot(second, reviewer(LINUS))))

@@ -617,7 +617,9 @@ class Machine(RuleBasedStateMachine):
     def is_asked_anew(self, n: int, amount: Decimal) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready" and c.requests)
         call, state = self.calls[call_id], (LimitState(use_of(amount), NOTHING, NOTHING),)
-        opened = self.do(executions.void_and_ask(self.db, call_id, self.question(call_id, limits=state)))
+        request_id = self.id_of(self.requests, call.request) if call.requests else call_id
+        anew = self.question(call_id, limits=state)
+        opened = self.do(executions.void_and_ask(self.db, call_id, request_id, anew))
         if call.state != "ready" or not call.requests or call.unneeded:
             assert isinstance(opened, Conflict)
             return

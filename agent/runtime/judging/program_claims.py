@@ -91,7 +91,7 @@ async def _claim(services: Services, wanted: _Attempt) -> ProgramClaim | AskedAg
         if repeated is not None:
             return _claimed(wanted, view, repeated, wanted.token_of(repeated.execution_id))
     if found.voided:
-        return AskedAgain(await _successor(services, view))
+        return await _successor(services, view)
     action = claimable_action(found, wanted.digest)
     facts = await _present_facts(services, policy, view, wanted.facts)
     known = found.facts_shown if facts is None or facts.failed else facts
@@ -116,9 +116,7 @@ async def _claim(services: Services, wanted: _Attempt) -> ProgramClaim | AskedAg
     )
     claimed = await services.joint_writes.claims.join(CallToClaim(view.call_id, None, view.id, terms))
     if claimed is None:
-        _, now = await _read(services, wanted)
-        claimable_action(now, wanted.digest)
-        raise ClaimRefused("claimed", "it cannot begin now: it was claimed or stopped meanwhile")
+        return await _overtaken(services, wanted)
     return _claimed(wanted, view, claimed, token)
 
 
@@ -139,11 +137,20 @@ async def _read(services: Services, wanted: _Attempt) -> tuple[RequestView, Prog
     return view, found
 
 
-async def _successor(services: Services, view: RequestView) -> UUID:
+async def _overtaken(services: Services, wanted: _Attempt) -> AskedAgain:
+    """Somebody was quicker since the approval was read. Raises ClaimRefused, unless people are asked again."""
+    view, now = await _read(services, wanted)
+    if now.voided:
+        return await _successor(services, view)
+    claimable_action(now, wanted.digest)
+    raise ClaimRefused("claimed", "it cannot begin now: it was claimed or stopped meanwhile")
+
+
+async def _successor(services: Services, view: RequestView) -> AskedAgain:
     again = await services.db.read(approvals.find_successor, view.id)
     if again is None:
         raise NotFound("there is no such request any more")
-    return again
+    return AskedAgain(again)
 
 
 async def _present_facts(
@@ -178,13 +185,9 @@ async def _ask_again(
     states = await limits.states(services.db, view.call_id, uses) if uses else ()
     new = _question(services, wanted.principal, view, found, proposal, judgement, states)
     try:
-        opened = await executions.void_and_ask(services.db, view.call_id, new, because)
-    except Conflict:  # it was asked again, claimed, or its time is over
-        view, found = await _read(services, wanted)
-        if not found.voided:
-            claimable_action(found, wanted.digest)
-            raise
-        return AskedAgain(await _successor(services, view))
+        opened = await executions.void_and_ask(services.db, view.call_id, view.id, new, because)
+    except Conflict:
+        return await _overtaken(services, wanted)
     return AskedAgain(opened.request_id)
 
 

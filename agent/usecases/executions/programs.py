@@ -122,16 +122,11 @@ async def hand_over_together(
 
 
 def claimable_action(found: ProgramApproval, digest: bytes | None) -> Action:
-    """``digest``: of the action that the program expects. Raises ``ClaimRefused``."""
+    """Of an approval that is not void; ``digest``: of the action that the program expects. Raises ``ClaimRefused``."""
     if found.status is RequestStatus.WAITING:
         raise ClaimRefused("not-approved", "the request is still waiting")
     if found.status is not RequestStatus.APPROVED:
         raise ClaimRefused("not-approved", f"the request is {found.status.word}, not approved")
-    if found.voided:
-        raise ClaimRefused(
-            FACTS_CHANGED,
-            "the approval is void, because facts or policy have changed; people are asked again",
-        )
     if found.attempts and found.settled_as != "retry":
         raise ClaimRefused("claimed", "the approval was already claimed")
     if found.lapsed or found.erased or found.action is None:

@@ -37,26 +37,27 @@ from signoff.errors import Conflict
 async def void_and_ask(
     db: Database,
     call_id: UUID,
+    request_id: UUID | None,
     new: NewRequest,
     because: str = "what was shown has changed",
     *,
     outdated: bool = False,
 ) -> OpenOutcome:
-    """Void the approval of a ready call, and ask people again.
+    """Void the approval of a ready call under this request, and ask people again.
 
     Raises ``NotFound``, ``OutdatedPolicy``, and ``Conflict`` if the call no longer waits to begin.
     """
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)
         check_epoch(new.policy_epoch, call.policy_epoch)
-        if call.state is not CallState.READY or call.request_id is None:
-            raise Conflict("the call is not waiting to run")
+        if call.state is not CallState.READY or request_id is None or call.request_id != request_id:
+            raise Conflict("the call is not waiting to run under this approval")
         if run is not None and run.over and call.repeats is None:
             raise Conflict("the run has ended, so nothing would receive the outcome")
-        request_id = new_id()
-        requests.void(tx, call.request_id)
+        again = new_id()
+        requests.void(tx, request_id)
         old = await audit.lock_head(tx, call.subject)
-        detail = {"because": because, "anew": str(request_id)}
+        detail = {"because": because, "anew": str(again)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
         if call.editor is not None:
             new = replace(new, editor=call.editor, changes=call.changes)
@@ -66,10 +67,10 @@ async def void_and_ask(
         _, involved = await exclusions.involved(tx, new.lineage)
         # Values of an earlier editor may still be in the action, and a program's lineage has an end.
         people = list(dict.fromkeys([*involved, *call.excluded]))
-        head = audit.new_head(request_subject(request_id), old.at)
-        write_request(tx, request_id, new, call.ask_no + 1, head, people)
+        head = audit.new_head(request_subject(again), old.at)
+        write_request(tx, again, new, call.ask_no + 1, head, people)
         outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "outdated" if outdated else "voided")])
-    return OpenOutcome(request_id, created=True)
+    return OpenOutcome(again, created=True)
 
 
 async def call_off(

@@ -288,9 +288,11 @@ async def test_an_edit_and_a_question_asked_anew_are_judged_by_the_policy_in_for
     with pytest.raises(OutdatedPolicy):
         await requests.edit(database, edit)
     with pytest.raises(OutdatedPolicy):
-        await executions.void_and_ask(database, approved.call_id, anew)
+        await executions.void_and_ask(database, approved.call_id, approved.request_id, anew)
     await requests.edit(database, replace(edit, policy_epoch=1))
-    await executions.void_and_ask(database, approved.call_id, replace(anew, policy_epoch=1))
+    await executions.void_and_ask(
+        database, approved.call_id, approved.request_id, replace(anew, policy_epoch=1)
+    )
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

@@ -25,15 +25,16 @@ from agent.runtime.calls import advance_call
 from agent.runtime.judging import program_claims
 from agent.runtime.judging.programs import ask
 from agent.runtime.tool import tool
-from agent.store import call_locks, views
+from agent.store import approvals, call_locks, views
 from agent.store.audit import SYSTEM
 from agent.usecases import executions, pause, requests
 from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
 from agent.usecases.executions.programs import ClaimRefused, ProgramClaim, hand_over_together, random_token
+from signoff.errors import Conflict
 from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone, invariants
-from tests.integration.asking import column, write
+from tests.integration.asking import column, programs_question, rule, write
 from tests.integration.runtime.conftest import REVIEWER, TEAM, Stage
 from tests.integration.runtime.test_program_cost import STANDING, question, view_of
 
@@ -299,3 +300,38 @@ async def test_a_program_that_fell_silent_did_not_say_so_itself(shop: Shop) -> N
         await getattr(shop, step)()
     who = "SELECT actor FROM audit_event WHERE event = 'execution.in_doubt'"
     assert await column(shop.stage.db, who) == [SYSTEM]
+
+
+async def test_an_older_look_voids_no_newer_approval(shop: Shop) -> None:
+    """Who judged an approval that has become void meanwhile is refused, also once people have approved again."""
+    for step in ("asks", "approves"):
+        await getattr(shop, step)()
+    void = shop.request_id
+    await shop.is_asked_again()
+    await shop.approves()
+    anew = programs_question(rule(), principal=shop.key.name, call_id=shop.call_id)
+    with pytest.raises(Conflict):
+        await executions.void_and_ask(shop.stage.db, shop.call_id, void, anew)
+    assert await shop.state() is CallState.READY
+    assert isinstance(await shop.claims(price=6), ProgramClaim)
+
+
+async def test_a_claim_that_was_overtaken_leads_to_the_question(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged while the approval stood, and void when it would have begun: the answer is the request that asks again."""
+    for step in ("asks", "approves"):
+        await getattr(shop, step)()
+    void, find = shop.request_id, approvals.find
+    again: list[UUID] = []
+
+    async def overtaken(*given: Any) -> Any:
+        found = await find(*given)
+        if not again:
+            again.append(void)
+            await shop.is_asked_again()
+            again[0], shop.request_id = shop.request_id, void
+        return found
+
+    monkeypatch.setattr(approvals, "find", overtaken)
+    assert await shop.claims() == program_claims.AskedAgain(again[0])
