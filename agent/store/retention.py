@@ -13,7 +13,9 @@ from sqlalchemy import (
     Select,
     Table,
     TextClause,
+    Uuid,
     and_,
+    any_,
     bindparam,
     exists,
     func,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import ExecutionStatus, RequestStatus
@@ -64,6 +67,12 @@ async def runs(connection: Connection, before: datetime, after: UUID, limit: int
 async def requests(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
     """Lock the next due requests without a run."""
     return await _ids(connection, _REQUESTS, before, after, limit)
+
+
+async def still_due(connection: Connection, ids: Sequence[UUID], before: datetime) -> list[UUID]:
+    """Of locked requests: another eraser may have been at them between the look and the lock."""
+    rows = await fetch(connection, _STILL_DUE, ids=list(ids), before=before, last=_last_id(before))
+    return [row.id for row in rows]
 
 
 async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
@@ -209,6 +218,11 @@ _HAS_OLD_CONTENT = and_(
 )
 _RUNS = _next(agent_run, _RUN_IS_DUE)
 _REQUESTS = _next(approval_request, _REQUEST_IS_DUE)
+_STILL_DUE = (
+    select(approval_request.c.id)
+    .where(approval_request.c.id == any_(bindparam("ids", type_=ARRAY(Uuid))), _REQUEST_IS_DUE)
+    .order_by(approval_request.c.id)
+)
 _of_run = approval_request.alias("of_run")
 _COUNT = select(
     _count(agent_run, _RUN_IS_DUE).label("runs"),

@@ -105,7 +105,8 @@ async def _erase_runs(tx: Transaction, ids: Sequence[UUID]) -> ErasureCounts:
 
 async def _requests(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
     ids = await retention.requests(tx, before, after, limit)
-    return await _together(tx, _erase_requests, ids), ids[-1] if ids else None
+    due = await retention.still_due(tx, ids, before) if ids else []
+    return await _together(tx, _erase_requests, due), ids[-1] if ids else None
 
 
 async def _erase_requests(tx: Transaction, ids: Sequence[UUID]) -> ErasureCounts:
