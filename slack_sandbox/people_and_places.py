@@ -6,6 +6,9 @@ from zoneinfo import ZoneInfo
 
 from slack_sandbox.refusal import Json
 
+ENTERPRISE = "E0SANDBOX"
+"""The organisation of people with `workspaces`."""
+
 
 @dataclass(frozen=True)
 class Team:
@@ -25,7 +28,9 @@ class Bot:
 
 @dataclass(frozen=True)
 class Member:
-    """`team_id` differs from the workspace's for members of another organisation."""
+    """`team_id` is the home workspace. It differs from the sandbox's for members of another organisation, and in an
+    Enterprise Grid, which has `workspaces` for each of its people.
+    """
 
     id: str
     name: str
@@ -42,6 +47,7 @@ class Member:
     is_stranger: bool = False
     bot_id: str | None = None
     app_id: str | None = None
+    workspaces: tuple[str, ...] = ()
 
     def as_slack(self) -> Json:
         """As in `users.info`."""
@@ -69,6 +75,16 @@ class Member:
             "is_email_confirmed": not self.is_bot,
             "who_can_share_contact_card": "EVERYONE",
         }
+        if self.workspaces:
+            user["enterprise_user"] = {
+                "id": self.id,
+                "enterprise_id": ENTERPRISE,
+                "enterprise_name": "Sandbox Organisation",
+                "is_admin": False,
+                "is_owner": False,
+                "is_primary_owner": False,
+                "teams": list(self.workspaces),
+            }
         if self.is_stranger:
             user["is_stranger"] = True
         if self.deleted:

@@ -20,16 +20,27 @@ def read_person(configured: Settings, given: str, team: str | None, option: str)
     named = match[1] or team
     if team is not None and named != team:
         raise typer.BadParameter(f"is another workspace than that of {option}", param_hint="--team")
-    return Person(named or asyncio.run(_our_team(configured)), match[2])
+    return asyncio.run(_member(configured, match[2], named))
 
 
-async def _our_team(configured: Settings) -> str:
-    from slackbot.slack_api.client import SlackClient  # noqa: PLC0415 - slow to import, and rarely needed
+async def _member(configured: Settings, user_id: str, named: str | None) -> Person:
+    """Under our workspace's id, as clicks are counted; as named if Slack cannot be asked."""
+    from slackbot.slack_api.client import SlackClient, SlackError  # noqa: PLC0415 - slow to import
+    from slackbot.slack_api.directory import Directory  # noqa: PLC0415
     from slackbot.slack_api.workspace import identify  # noqa: PLC0415
 
     if configured.slack_bot_token is None:
+        if named is not None:
+            return Person(named, user_id)
         raise SignoffError(
             "which workspace is that user in? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
         )
     client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
-    return (await identify(client)).team_id
+    try:
+        home = await identify(client)
+    except SlackError:
+        if named is None:
+            raise
+        return Person(named, user_id)
+    directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
+    return (await directory.member(Person(named or home.team_id, user_id))).person

@@ -74,6 +74,20 @@ class Directory:
         self._members = CachedAnswer(questions.members, max_age, clock)
         self._channels = CachedAnswer(questions.channel, max_age, clock)
 
+    async def member(self, claimed: Person) -> Standing:
+        """The person under our workspace's id, if their home is another one of our organisation (Enterprise Grid).
+
+        Anybody else is as claimed, and refused everywhere. Whether a member may act is not asked. Never raises.
+        """
+        own = Person(self.own_team_id, claimed.user_id)
+        if claimed == own:
+            return Standing(own)
+        account = await _answer(self._accounts.get(claimed.user_id), self._deadline())
+        if isinstance(account, Mapping) and self._is_home(claimed.team_id, account):
+            return Standing(own)
+        refusal = account if isinstance(account, Refusal) else Refusal.EXTERNAL
+        return Standing(claimed, refusal=refusal)
+
     async def identify(self, person: Person) -> Standing:
         """Whether this person may act at all; roles are not looked up. Never raises."""
         return Standing(person, refusal=await self._refusal(person, self._deadline()))
@@ -224,24 +238,22 @@ class Directory:
         self, people: Sequence[Person], places: Collection[tuple[str, str]], deadline: float
     ) -> tuple[list[Refusal | None], dict[tuple[str, str], frozenset[str] | Refusal]]:
         """The second result has the people of each (entry of `approvers`, channel id)."""
-        members = [person for person in people if self._outsider(person) is None]
+        members = [person for person in people if self._known_bot(person) is None]
         circles = {place: source for place in places if (source := self._source(*place)) is not None}
         asked: list[tuple[CachedAnswer[str, Any], str]] = [
             *((self._accounts, person.user_id) for person in members),
             *circles.values(),
         ]
         answers = await _answers(asked, deadline)
-        judged = dict(zip(members, map(self._judge, answers), strict=False))
+        judged = dict(zip(members, map(self._judge, members, answers), strict=False))
         named = {place: frozenset({place[0]}) for place in places if place not in circles}
-        refusals = [self._outsider(person) or judged[person] for person in people]
+        refusals = [self._known_bot(person) or judged[person] for person in people]
         return refusals, named | dict(zip(circles, answers[len(members) :], strict=True))
 
-    def _outsider(self, person: Person) -> Refusal | None:
+    def _known_bot(self, person: Person) -> Refusal | None:
         """Needs no look-up."""
         if person.user_id == self.own_bot_user_id:
             return Refusal.OUR_BOT
-        if person.team_id != self.own_team_id:
-            return Refusal.EXTERNAL
         return Refusal.BOT if person.user_id == _SLACKBOT else None
 
     def _source(self, entry: str, channel_id: str) -> tuple[CachedAnswer[str, frozenset[str]], str] | None:
@@ -250,17 +262,31 @@ class Directory:
             return self._members, channel_id
         return (self._groups, entry) if entry.startswith("S") else None
 
-    def _judge(self, account: Mapping[str, Any] | Refusal | None) -> Refusal | None:
+    def _judge(self, person: Person, account: Mapping[str, Any] | Refusal | None) -> Refusal | None:
         if account is None or isinstance(account, Refusal):
             return account or Refusal.UNKNOWN_PERSON
-        if account.get("team_id") != self.own_team_id:
+        if not self._is_home(person.team_id, account):
             return Refusal.EXTERNAL
         for flag, refusal in _ACCOUNT_FLAGS:
             if account.get(flag):
                 return refusal
         if any(account.get(flag) is not False for flag in _REQUIRED_FLAGS):
             return Refusal.LOOKUP_FAILED
-        return None
+        # A member whom `member` could not confirm counts under our workspace's id only, with the next attempt.
+        return None if person.team_id == self.own_team_id else Refusal.LOOKUP_FAILED
+
+    def _is_home(self, team_id: str, account: Mapping[str, Any]) -> bool:
+        """Whether a member of our workspace may call this one home: ours, or one of our organisation."""
+        home, organisation = account.get("team_id"), account.get("enterprise_user")
+        if not isinstance(organisation, Mapping) or not organisation:
+            return team_id == home == self.own_team_id
+        listed = organisation.get("teams")
+        workspaces = listed if isinstance(listed, list) else []
+        return self.own_team_id in workspaces and team_id in (
+            *workspaces,
+            home,
+            organisation.get("enterprise_id"),
+        )
 
     def _with_roles(self, person: Person, circles: Mapping[str, frozenset[str] | Refusal]) -> Standing:
         """Roles come from known circles. If none fits, an unknown one refuses."""

@@ -166,7 +166,9 @@ def test_a_key_that_cannot_be_is_refused_with_the_reason(
 
 
 def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: str) -> None:
-    """`--owner U…` alone is a user of the bot's own workspace; without a token the line names --team."""
+    """`--owner U…` alone is a user of the bot's own workspace; without a token the line names --team. In an Enterprise
+    Grid, a member named by their home workspace is stored as the person who clicks.
+    """
     given = ("keys", "create", "votes", "--scope", "decide", "--owner", "U0GRACE")
     [line] = signoff.is_wrong(*given, SLACK_BOT_TOKEN=None)
     assert "--team" in line
@@ -174,11 +176,19 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
     async def with_slack() -> None:
         async with SlackSandbox(rate_limits=False, echo=False) as slack:
             changes = {"SLACK_BOT_TOKEN": slack.bot_token, "SLACK_API_URL": slack.api_url}
-            ended = await asyncio.to_thread(lambda: signoff(*given, **changes))
-            assert ended.status == 0, ended.said
-            principal = await asyncio.to_thread(recognised, database_url, secret_of(ended.said))
-            assert principal is not None
-            assert str(principal.owner) == "T0SANDBOX/U0GRACE"
+            home = ("T0SECOND", "T0SANDBOX")
+            slack.workspace.add_member("U0HANA", "hana", team_id="T0SECOND", workspaces=home)
+            for named, owner in (
+                ("U0GRACE", "T0SANDBOX/U0GRACE"),
+                ("T0SECOND/U0HANA", "T0SANDBOX/U0HANA"),
+                ("T0SECOND/U0GRACE", "T0SECOND/U0GRACE"),
+            ):
+                create = ("keys", "create", f"votes-{named}".replace("/", "-"), *given[3:-1], named)
+                ended = await asyncio.to_thread(signoff, *create, **changes)
+                assert ended.status == 0, ended.said
+                principal = await asyncio.to_thread(recognised, database_url, secret_of(ended.said))
+                assert principal is not None
+                assert str(principal.owner) == owner
 
     asyncio.run(with_slack())
 

@@ -99,6 +99,50 @@ async def test_every_kind_of_account(
 
 
 @pytest.mark.parametrize(
+    ("home", "workspaces", "claimed", "refusal"),
+    [
+        ("T0SECOND", ("T0SECOND", TEAM), "T0SECOND", None),
+        ("T0SECOND", ("T0SECOND", TEAM), TEAM, None),
+        (TEAM, (TEAM, "T0SECOND"), "T0SECOND", None),
+        (TEAM, (TEAM, "T0SECOND"), "E0SANDBOX", None),
+        (TEAM, (TEAM, "T0SECOND"), "T0ELSEWHERE", Refusal.EXTERNAL),
+        ("T0SECOND", ("T0SECOND",), "T0SECOND", Refusal.EXTERNAL),
+        ("T0SECOND", ("T0SECOND",), TEAM, Refusal.EXTERNAL),
+        (TEAM, ("T0SECOND",), TEAM, Refusal.EXTERNAL),
+        ("T0SECOND", (), "T0SECOND", Refusal.EXTERNAL),
+    ],
+)
+async def test_members_of_an_organisation(
+    slack: SlackSandbox,
+    directory: Directory,
+    home: str,
+    workspaces: tuple[str, ...],
+    claimed: str,
+    refusal: Refusal | None,
+) -> None:
+    """A member is known by our workspace's id, whichever workspace of the organisation is their home; who is not a
+    member of ours stays an outsider, and nobody has rights under another workspace's id."""
+    slack.workspace.add_member("U0HANA", "hana", team_id=home, workspaces=workspaces)
+    member = await directory.member(Person(claimed, "U0HANA"))
+    judged = await directory.standing(member.person, ["U0HANA"], REVIEW)
+    assert judged.refusal is refusal
+    assert (member.person == Person(TEAM, "U0HANA")) is (refusal is None or claimed == TEAM)
+    if claimed != TEAM:
+        assert not (await directory.standing(Person(claimed, "U0HANA"), ["U0HANA"], REVIEW)).roles
+
+
+async def test_a_member_is_not_guessed_while_slack_is_silent(
+    slack: SlackSandbox, directory: Directory
+) -> None:
+    """A home that Slack does not confirm is a doubt, not an outsider: the next attempt may count."""
+    slack.workspace.add_member("U0HANA", "hana", team_id="T0SECOND", workspaces=("T0SECOND", TEAM))
+    slack.faults.error("users.info", "internal_error")
+    claimed = Person("T0SECOND", "U0HANA")
+    assert await directory.member(claimed) == Standing(claimed, refusal=Refusal.LOOKUP_FAILED)
+    assert await directory.member(claimed) == Standing(Person(TEAM, "U0HANA"))
+
+
+@pytest.mark.parametrize(
     ("person", "approvers", "roles"),
     [
         (GRACE, ["U0GRACE"], {"U0GRACE"}),

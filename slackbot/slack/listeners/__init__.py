@@ -15,6 +15,7 @@ from slackbot.slack.listeners import (
     details,
     directory_changes,
     forms,
+    home_workspace,
     list_buttons,
     messages,
     resume,
@@ -27,6 +28,7 @@ from slackbot.slack.listeners.context import BackgroundTasks, ListenerContext
 __all__ = ["BackgroundTasks", "ListenerContext", "new_app", "register"]
 
 _ROOMS = (
+    home_workspace,
     unstorable_texts,
     clicks,
     details,

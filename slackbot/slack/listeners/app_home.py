@@ -15,4 +15,5 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     async def opened(event: dict[str, Any], body: dict[str, Any]) -> None:
         if event.get("tab") == "home":
             team_id = str(event.get("user_team") or body.get("team_id") or ctx.directory.own_team_id)
-            ctx.homes.show(Person(team_id, event["user"]))
+            member = await ctx.directory.member(Person(team_id, event["user"]))
+            ctx.homes.show(member.person)

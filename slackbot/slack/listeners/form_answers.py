@@ -14,3 +14,9 @@ class FormError:
     notice: str = ""
     heading: str = NOT_RECORDED
     next_step: dict[str, Any] | None = None
+
+
+def on_last_input(view: dict[str, Any], problem: str) -> dict[str, str]:
+    """Slack accepts errors for inputs only: use the last one, next to the button."""
+    inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
+    return {inputs[-1]: problem} if inputs else {}

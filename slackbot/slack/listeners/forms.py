@@ -34,7 +34,7 @@ from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
 from slackbot.slack.listeners.context import ListenerContext, log_failed
 from slackbot.slack.listeners.edits import PATH as EDIT_PATH
-from slackbot.slack.listeners.form_answers import NOT_RECORDED, FormError
+from slackbot.slack.listeners.form_answers import NOT_RECORDED, FormError, on_last_input
 
 PATH = "slack_modal"
 
@@ -81,7 +81,7 @@ async def _answer(
         # The form stays open with its content, and says that it may be sent again.
         log_failed("a form failed", error)
         sentence = error.sentence if isinstance(error, DatabaseRefuses) else OUTCOME_UNKNOWN
-        wrong = FormError(errors=_on_last_input(view, sentence), notice=sentence)
+        wrong = FormError(errors=on_last_input(view, sentence), notice=sentence)
     if wrong is None:
         await ack()
     elif wrong.next_step:
@@ -139,18 +139,12 @@ async def _edit(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) 
     return (
         None
         if edited.changed
-        else FormError(_on_last_input(view, edits.NOTHING_CHANGED), edits.NOTHING_CHANGED)
+        else FormError(on_last_input(view, edits.NOTHING_CHANGED), edits.NOTHING_CHANGED)
     )
 
 
 def _refused(view: dict[str, Any], refused: Refused) -> FormError:
     """Keep the form's content if it may be sent again soon; any other refusal replaces it."""
     if refused.code in DOUBTFUL:
-        return FormError(_on_last_input(view, refused.sentence), refused.sentence)
+        return FormError(on_last_input(view, refused.sentence), refused.sentence)
     return FormError(notice=refused.sentence)
-
-
-def _on_last_input(view: dict[str, Any], problem: str) -> dict[str, str]:
-    """Slack accepts errors for inputs only: use the last one, next to the button."""
-    inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
-    return {inputs[-1]: problem} if inputs else {}

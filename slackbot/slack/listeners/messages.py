@@ -105,12 +105,13 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
 
 async def _add(ctx: ListenerContext, run_id: UUID, message: IncomingMessage) -> str | None:
     try:
-        await check_member(ctx.directory, message.person)
+        person = (await ctx.directory.member(message.person)).person
+        await check_member(ctx.directory, person)
         if problem := objection(message.words):
             return refusal_text(problem)
-        administrator = await ctx.directory.is_admin(message.person)
+        administrator = await ctx.directory.is_admin(person)
         await runs.add_message(
-            ctx.db, run_id, message.words, message.person, message.key, administrator=administrator
+            ctx.db, run_id, message.words, person, message.key, administrator=administrator
         )
     except Refused as refused:
         if isinstance(refused, NotAMember) and refused.code in DOUBTFUL:

@@ -44,13 +44,14 @@ async def begin(
     ctx: ListenerContext, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
 ) -> Card | str:
     """Returns a sentence if the run has not started."""
+    member = await ctx.directory.member(person)
     try:
         started = await run_starts.start(
             ctx.services,
             ctx.directory,
             agent,
             task,
-            Requester(person, "slack"),
+            Requester(member.person, "slack"),
             by,
             channel_id=channel_id,
             start_key=start_key,

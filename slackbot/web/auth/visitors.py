@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from agent.domain.errors import Refusal, Refused
+from agent.domain.errors import Refused
 from agent.usecases import sessions
 from signoff.errors import SignoffError
 from signoff.values import Person
@@ -59,10 +59,7 @@ async def visitor(request: Request) -> Visitor:
 
 async def check_member(ctx: WebContext, person: Person) -> None:
     """Raise Refused unless the person is an active member here, or if Slack does not answer."""
-    slack = ctx.slack
-    if person.team_id != slack.team_id:
-        raise Refused(Refusal.EXTERNAL)
-    standing = await slack.directory.identify(person)
+    standing = await ctx.slack.directory.identify(person)
     if standing.refusal is not None:
         raise Refused(standing.refusal)
 

@@ -120,7 +120,8 @@ async def from_slack(request: Request, state: str = "", code: str = "") -> Respo
     ours = sign_in_state.is_valid(state, _app_secret(ctx.openid), time.time())
     if not ours or not code or not hmac.compare_digest(kept.encode(), state.encode()):
         raise _not_signed_in("You left Slack without signing in, or it took longer than ten minutes.")
-    person = await _vouched_for(ctx, ctx.openid, code, nonce, ctx.public_url + RETURN)
+    vouched = await _vouched_for(ctx, ctx.openid, code, nonce, ctx.public_url + RETURN)
+    person = (await ctx.slack.directory.member(vouched)).person
     await check_member(ctx, person)
     answer = await _welcome(
         request, ctx, await sessions.sign_in(ctx.db, person, "openid"), local_address(wanted)

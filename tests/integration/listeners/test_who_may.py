@@ -16,6 +16,9 @@ from tests.integration.asking import TEAM, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
 Json = dict[str, Any]
+SECOND = "T0SECOND"
+OTHER = "T0OTHER"
+"""Other workspaces of the same organisation."""
 CHANNEL = rule(approvers=("channel",), allow_edit=True)
 
 
@@ -30,6 +33,11 @@ class Who:
     trouble: str = ""
     involvement: str = ""
 
+    @property
+    def member(self) -> Person:
+        """As they are stored: the workspace that they call home is no part of it."""
+        return Person(TEAM if self.team == SECOND else self.team, self.user)
+
     def refused(self, outcome: str) -> bool:
         """Whether this act of theirs is refused: who shaped an action may do all but approve it."""
         shaped = self.involvement in ("adviser", "editor")
@@ -38,7 +46,16 @@ class Who:
 
 PEOPLE = {
     "a reviewer": Who("U0GRACE", None, terms=rule(allow_edit=True)),
+    "a reviewer at home in another workspace": Who("U0HANA", None, team=SECOND, terms=rule(allow_edit=True)),
+    "a reviewer of two workspaces, from the other": Who(
+        "U0IVO", None, team=SECOND, terms=rule(allow_edit=True)
+    ),
+    "somebody of the organisation who is not in our workspace": Who("U0OTHER", "external", team=OTHER),
+    "somebody who claims a workspace that Slack does not confirm": Who(
+        "U0IVO", "external", team="T0ELSEWHERE"
+    ),
     "the requester": Who("U0ADA", "self_review"),
+    "the requester, from another workspace": Who("U0ADA", "self_review", team=SECOND),
     "who owns the key that asked": Who("U0LINUS", "self_review", involvement="key_owner"),
     "who instructed the agent": Who("U0LINUS", "instructed", involvement="instructor"),
     "who advised the agent": Who("U0LINUS", "advised", terms=rule(allow_edit=True), involvement="adviser"),
@@ -68,9 +85,16 @@ def workplace(house: House) -> None:
         .add_member("U0GONE", "gone", deleted=True)
         .add_member("U0STRANGE", "strange", is_stranger=True)
         .add_member("U0OUT", "out")
+        .add_member("U0ADA", "ada", workspaces=(TEAM, SECOND))
+        .add_member("U0IVO", "ivo", workspaces=(TEAM, SECOND))
+        .add_member("U0HANA", "hana", team_id=SECOND, workspaces=(SECOND, TEAM))
+        .add_member("U0OTHER", "other", team_id=OTHER, workspaces=(OTHER,))
         .add_usergroup("S0EMPTY", "empty", [])
     )
-    house.slack.workspace.channels["C0REVIEW"].members.update({"U0ROBOT", "U0GONE", "U0STRANGE"})
+    house.slack.workspace.usergroups["S0FINANCE"].users += ["U0IVO", "U0HANA"]
+    house.slack.workspace.channels["C0REVIEW"].members.update(
+        {"U0ROBOT", "U0GONE", "U0STRANGE", "U0IVO", "U0HANA", "U0OTHER"}
+    )
 
 
 def in_trouble(house: House, who: Who) -> None:
@@ -137,7 +161,7 @@ def _by(who: Who, payload: Json) -> Json:
 
 
 async def _own_value(house: House, asked: Asked, who: Who, surface: Any) -> ButtonValue:
-    nonce = await requests.create_place(house.db, asked.request_id, surface, Person(who.team, who.user))
+    nonce = await requests.create_place(house.db, asked.request_id, surface, who.member)
     return ButtonValue(nonce, asked.request_id, 1)
 
 
@@ -184,7 +208,7 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
                 who.terms, action=Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": ""})
             )
             if who.involvement:
-                await exclude(house.db, asked.request_id, Person(who.team, who.user), who.involvement)
+                await exclude(house.db, asked.request_id, who.member, who.involvement)
         payload = await make(house, asked, card, who)
         in_trouble(house, who)
         assert (await house.slack.deliveries.interactive(payload)).acked, way

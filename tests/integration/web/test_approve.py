@@ -28,6 +28,20 @@ async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
     assert await column(site.db, "SELECT path FROM vote") == ["api"]
 
 
+async def test_a_key_of_a_member_at_home_in_another_workspace(site: Street) -> None:
+    """In an Enterprise Grid, a member's key approves, whichever workspace they call home; others of the organisation
+    find no such request."""
+    workspace = site.house.slack.workspace
+    workspace.add_member("U0HANA", "hana", team_id="T0SECOND", workspaces=("T0SECOND", TEAM))
+    workspace.add_member("U0OTHER", "other", team_id="T0SECOND", workspaces=("T0SECOND",))
+    workspace.usergroups["S0FINANCE"].users += ["U0HANA", "U0OTHER"]
+    await (await site.program()).ask()
+    other = await (await site.reviewer(Person(TEAM, "U0OTHER"), "other")).decide("r-1")
+    assert other.status_code == 404
+    hana = (await (await site.reviewer(Person(TEAM, "U0HANA"), "hana")).decide("r-1")).json()
+    assert hana["decided_by"] == {"team_id": TEAM, "user_id": "U0HANA"}
+
+
 async def test_what_is_decided_stays(site: Street) -> None:
     """A second person's vote is 409 with who and when; the same vote of the same person changes nothing."""
     await (await site.program()).ask()

@@ -22,6 +22,7 @@ from tests.integration.web.visiting import (  # noqa: F401
     ADA,
     GRACE,
     PUBLIC,
+    TEAM,
     Porch,
     Visitor,
     open_porch,
@@ -262,6 +263,16 @@ async def test_sign_in_with_slack(http_house: House) -> None:
     assert await rows(http_house.db, "SELECT via, user_id FROM web_session") == [("openid", "U0GRACE")]
     assert (await visitor.open(back)).status_code == 403
     assert (await opened.stranger().open(back)).status_code == 403
+
+
+async def test_sign_in_from_another_workspace_of_the_organisation(http_house: House) -> None:
+    """In an Enterprise Grid, Slack names the workspace that a member calls home: the page knows the same person."""
+    http_house.slack.workspace.add_member("U0HANA", "hana", team_id="T0SECOND", workspaces=("T0SECOND", TEAM))
+    _, visitor, back = await with_slack(http_house, "U0HANA")
+    http_house.slack.openid.claims = {"https://slack.com/team_id": "T0SECOND"}
+    assert (await visitor.open(back)).headers["location"] == "/inbox/history"
+    assert (await visitor.open("/inbox")).status_code == 200
+    assert await rows(http_house.db, "SELECT team_id, user_id FROM web_session") == [(TEAM, "U0HANA")]
 
 
 @pytest.mark.parametrize("wanted", ["//evil.example/inbox", "///inbox"])

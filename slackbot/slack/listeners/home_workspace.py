@@ -1,0 +1,53 @@
+"""In an Enterprise Grid, Slack names people by the workspace that they call home, and Signoff by its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.response import BoltResponse
+
+from agent.domain.errors import DOUBTFUL, sentence
+from signoff.values import Person
+from slackbot.cards import notice_modal, refusal_text
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.form_answers import NOT_RECORDED, on_last_input
+from slackbot.slack.listeners.modals import tell
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    @app.middleware
+    async def under_our_workspace(
+        body: dict[str, Any], ack: AsyncAck, next_: Callable[[], Awaitable[BoltResponse]]
+    ) -> BoltResponse:
+        """Of clicks, forms and commands. Most events are other people's messages: listeners ask for those they use."""
+        if (acting := _acting(body)) is None:
+            return await next_()
+        said, user_id = acting
+        member = await ctx.directory.member(Person(str(said.get("team_id") or ""), user_id))
+        if member.refusal in DOUBTFUL:
+            return await _refuse(ctx, ack, body, sentence(member.refusal))
+        said["team_id"] = member.person.team_id
+        return await next_()
+
+
+def _acting(body: dict[str, Any]) -> tuple[dict[str, Any], str] | None:
+    """Where the payload has `team_id`, and the person's id."""
+    if "command" in body:
+        return body, str(body["user_id"])
+    user = body.get("user")
+    return (user, str(user["id"])) if isinstance(user, dict) and "id" in user else None
+
+
+async def _refuse(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], problem: str) -> BoltResponse:
+    """Without a record: until Slack confirms the person, it is not known whose act it would be."""
+    if "command" in body:
+        return await ack(text=refusal_text(problem), response_type="ephemeral")
+    if body.get("type") == "view_submission":
+        if errors := on_last_input(body["view"], problem):
+            return await ack(response_action="errors", errors=errors)
+        return await ack(response_action="update", view=notice_modal(NOT_RECORDED, problem))
+    if body.get("type") == "block_actions":
+        tell(ctx, body, problem)
+    return await ack()
