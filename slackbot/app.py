@@ -127,7 +127,9 @@ class Service:
         )
         self._draining = False
         starts = ScheduledStarts(self._services, self.slack.connection)
-        self._scheduler = Scheduler(db, policy, self.slack.admin, schedules=starts.sweep)
+        self._scheduler = Scheduler(
+            db, policy, self.slack.admin, schedules=starts.sweep, reviewers=self.slack.check_reviewers
+        )
         self._telemetry: Telemetry | None = None
         self._failed: asyncio.Future[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -198,9 +200,9 @@ class Service:
         self.slack.follow()
 
     def _connections(self) -> int:
-        """The maximum, including the executor's."""
+        """The maximum, including those that listen."""
         own = self._executor.connections if Role.WORKER in self.settings.roles else 0
-        return sum(pool.most for pool in self.db.pools()) + own
+        return sum(pool.most for pool in self.db.pools()) + own + self.slack.connections
 
     async def run(self) -> None:
         """Raises SignoffError when a part can never work."""

@@ -64,7 +64,7 @@ IDLE = 20
 
 _LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
 # Announcements need not survive a crash, so nothing waits for the disk.
-_ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
+_ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)"
 _GRACE = 0.1  # a body that does not wait for the database does not notice the closed connection
 
 
@@ -95,7 +95,7 @@ class Database:
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
         self._listeners: set[Listener] = set()
         self.precedence = Precedence()
-        self.wakeups = Wakeups(self._announce if announces else None)
+        self.wakeups = Wakeups(self.announce if announces else None)
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT, idle_in_transaction_session_timeout=IDLE * 1000)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
@@ -201,21 +201,21 @@ class Database:
         async with self._by_itself(checked_out, writes=True) as connection:
             yield connection
 
-    async def announcements(self) -> AsyncGenerator[None]:
-        """Yield at the beginning, then whenever another process announces work. Raises DatabaseUnavailable."""
+    async def announcements(self, topic: str = "") -> AsyncGenerator[str]:
+        """Yield "" at the beginning, then what any process announces: by default, work. Raises DatabaseUnavailable."""
         conninfo = self.conninfo(f"{self._name} listens")
         try:
             async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
-                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema)))
-                yield
-                async for _ in connection.notifies():
-                    yield
+                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema + topic)))
+                yield ""
+                async for notify in connection.notifies():
+                    yield notify.payload
         except psycopg.Error as error:
             raise refusal(error, self.address) or self._away(error) from error
 
-    async def _announce(self) -> None:
+    async def announce(self, topic: str = "", message: str = "") -> None:
         async with self.counting() as connection:
-            await driver_of(connection).execute(_ANNOUNCE, [self.schema])
+            await driver_of(connection).execute(_ANNOUNCE, [self.schema + topic, message])
 
     @asynccontextmanager
     async def _by_itself(

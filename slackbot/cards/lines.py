@@ -103,6 +103,10 @@ _RUN_LINES = {
         "Error:",
     ),
     "given_up": (_GIVEN_UP, "Why:"),
+    "uncounted_reviewers": (
+        "⚠ Reviewers not counted: the group is large, and too few of those looked up can approve",
+        "About:",
+    ),
     "missing_reviewers": ("⚠ Too few reviewers can still approve a request; it stays open", "About:"),
     "observed": (
         "Observed checkpoints, last week (`signoff policy observed` has examples)",

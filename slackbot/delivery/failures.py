@@ -114,7 +114,7 @@ class Failures:
     async def _trouble(self, due: DueMessage, words: str) -> str:
         """Use the same words whether Slack refused or our check found the problem."""
         channel_id = due.destination.channel_id
-        self._directory.forget_channel(channel_id)
+        self._directory.forget(channel_id)
         try:
             return await self._directory.channel_problem(channel_id) or words
         except (SlackError, TimeoutError):

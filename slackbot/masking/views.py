@@ -50,7 +50,9 @@ _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
 _SMALL_TEXT = 2000
 """Characters that are searched at once: a thread would take longer."""
 
-_DESCRIBING = frozenset({"decided", "grant_used", "missing_reviewers", "pending", "voted"})
+_DESCRIBING = frozenset(
+    {"decided", "grant_used", "missing_reviewers", "pending", "uncounted_reviewers", "voted"}
+)
 """Lines whose text is a description."""
 
 _threads = FairThreads("secrets")

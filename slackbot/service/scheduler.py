@@ -70,6 +70,7 @@ class Scheduler:
         admin: Callable[[], Destination | None] = lambda: None,
         *,
         schedules: Sweep | None = None,
+        reviewers: Sweep | None = None,
     ) -> None:
         self._db = db
         self._overdue = OVERDUE if schedules is None else {**OVERDUE, "schedules": schedules}
@@ -78,6 +79,7 @@ class Scheduler:
             "unfold": (self._unfold, 5.0),
             "observed": (self._report_week, 600.0),
             "recovered": (self._note_recovered, 60.0),
+            **({} if reviewers is None else {"reviewers": (reviewers, 60.0)}),
         }
         self._admin = admin
         self._timer = AsyncIOScheduler(timezone="UTC")

@@ -10,6 +10,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.runtime.policy_in_force import PolicyInForce
@@ -25,7 +26,7 @@ from slackbot.slack.listeners import ListenerContext, new_app, register
 from slackbot.slack.signed_http import SignedEndpoint
 from slackbot.slack.socket_mode import SocketMode
 from slackbot.slack_api.client import SlackClient, SlackError
-from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.directory import DIRECTORY, Directory
 from slackbot.slack_api.permalinks import Permalinks
 from slackbot.slack_api.workspace import Workspace, find_channel, identify, identify_until_known
 from slackbot.web import SlackConnection
@@ -36,6 +37,9 @@ log = structlog.get_logger(__name__)
 
 CHANNELS_AGAIN = 10.0
 """Seconds until a new policy's channels are looked up again."""
+
+HEAR_AGAIN = 1.0
+"""Seconds until the next connection for changes in Slack."""
 
 
 class NotConnected(SignoffError):
@@ -65,6 +69,7 @@ class SlackService:
         self._channels: dict[str, str] = {}
         self._connecting: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
+        self._hearing: asyncio.Task[None] | None = None
 
     async def start(self, services: Services, votes: Votes, failed: asyncio.Future[None]) -> None:
         """Connect now, or in the background while Slack is away; a permanent error then goes to ``failed``.
@@ -90,6 +95,8 @@ class SlackService:
         settings = self._settings
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
+        drain = Drain(self._db, client, directory, self._worker)
+        drain.follow(*self._delivery_settings(workspace))
         permalinks = Permalinks(client)
         ctx = ListenerContext(
             db=self._db,
@@ -100,6 +107,7 @@ class SlackService:
             homes=AppHomes(self._db, directory, client, permalinks, self._policies),
             permalinks=permalinks,
             invitation=partial(link_for, settings.public_url) if settings.public_url else None,
+            reviewers_changed=drain.reviewers.changed,
         )
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
@@ -111,10 +119,9 @@ class SlackService:
             sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
         elif listens and settings.slack_signing_secret:
             edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value(), self._db.precedence)
-        drain = Drain(self._db, client, directory, self._worker)
-        drain.follow(*self._delivery_settings(workspace))
         poller = DeliveryPoller(self._db, workspace.team_id, drain)
         self.parts = Parts(workspace, directory, ctx, edge, sockets, drain, poller)
+        self._hearing = asyncio.create_task(self._hear_changes(directory), name="directory")
         if sockets is not None:
             await sockets.start()
         if Role.WORKER in settings.roles:
@@ -127,6 +134,23 @@ class SlackService:
         """Resolve channel names. Raises for a missing channel: it could hide a request from everybody."""
         for name, said_in in self._unknown_channels().items():
             await self._find_channel(client, directory, name, said_in)
+
+    async def _hear_changes(self, directory: Directory) -> None:
+        """Forget what Slack has told another process to have changed."""
+        while True:
+            try:
+                async for slack_id in self._db.announcements(DIRECTORY):
+                    if slack_id:
+                        directory.forget(slack_id)
+                    else:  # connected: what was announced before is lost
+                        directory.forget_everything()
+            except Exception as error:  # meanwhile answers are at most a minute old
+                log_failure("changes in Slack are not heard of", error, action="directory.unheard")
+            await asyncio.sleep(HEAR_AGAIN)
+
+    async def check_reviewers(self, _: Database) -> int:
+        """The hourly look at all waiting requests, once Slack has identified us."""
+        return await self.parts.drain.reviewers.look_if_due() if self.parts else 0
 
     def _unknown_channels(self) -> dict[str, str]:
         """Names that are not resolved yet, and where each is set."""
@@ -198,6 +222,11 @@ class SlackService:
         return await self.parts.edge.handle(request)
 
     @property
+    def connections(self) -> int:
+        """Of the database, besides the pools': it listens for changes in Slack."""
+        return 0 if self._client is None else 1
+
+    @property
     def health(self) -> str:
         if self._client is None:
             return "not configured"
@@ -213,7 +242,7 @@ class SlackService:
         return self.parts is None or self.parts.poller.alive
 
     async def stop_connecting(self) -> None:
-        for task in (self._connecting, self._following):
+        for task in (self._connecting, self._following, self._hearing):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agent.domain.errors import DOUBTFUL, NotFound, Refusal
@@ -25,6 +26,11 @@ V = TypeVar("V")
 
 COUNT_BUDGET = 10.0
 """Seconds for counting a request's reviewers, which nobody waits for."""
+MOST_COUNTED = 20
+"""Accounts that are looked up for one count."""
+
+DIRECTORY = "_directory"
+"""The topic of announcements that name what has changed in Slack."""
 
 _ACCOUNT_FLAGS = (
     ("deleted", Refusal.DEACTIVATED),
@@ -44,6 +50,15 @@ _REQUIRED_FLAGS = (
 )  # of every member of ours
 _ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
 _SLACKBOT = "USLACKBOT"  # users.info says is_bot = false
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerCount:
+    """At least ``found``. ``unknown``: Slack did not answer. ``uncounted``: there are more than are looked up."""
+
+    found: int
+    unknown: bool = False
+    uncounted: bool = False
 
 
 class Directory:
@@ -138,21 +153,25 @@ class Directory:
 
     async def count_reviewers(
         self, approvers: Sequence[str], channel_id: str, *, but: Collection[Person], enough: int
-    ) -> int | None:
-        """How many others may review it, up to ``enough``; None: unknown. Not for a decision."""
+    ) -> ReviewerCount:
+        """Others who may review it, up to ``enough``. Looks up few accounts; not for a decision."""
         deadline = asyncio.get_running_loop().time() + COUNT_BUDGET
         _, circles = await self._look_up(
             [], dict.fromkeys((each, channel_id) for each in approvers), deadline
         )
         known = [circle for circle in circles.values() if not isinstance(circle, Refusal)]
-        unknown, found = len(known) < len(circles), 0
-        for user_id in sorted(frozenset().union(*known) - {person.user_id for person in but}):
+        unknown, uncounted, found = len(known) < len(circles), False, 0
+        others = sorted(frozenset().union(*known) - {person.user_id for person in but})
+        for number, user_id in enumerate(others):
+            if found >= enough:
+                break
+            if number >= MOST_COUNTED and self._accounts.kept(user_id) is None:
+                uncounted = True
+                continue
             refusal = await self._refusal(Person(self.own_team_id, user_id), deadline)
             found += refusal is None
             unknown |= refusal in DOUBTFUL
-            if found >= enough:
-                return found
-        return None if unknown else found
+        return ReviewerCount(found, unknown, uncounted)
 
     async def names(self, slack_ids: Iterable[str]) -> Names:
         """For display only; late names are left out. Never raises."""
@@ -215,18 +234,20 @@ class Directory:
                 break
         raise NotFound(f"There is no channel #{name} that the bot can see.")
 
-    def forget_person(self, user_id: str) -> None:
-        """For `user_change`."""
-        self._accounts.forget(user_id)
+    def forget(self, slack_id: str) -> None:
+        """What is known of a person, a group or a channel, which has changed."""
+        if slack_id.startswith("S"):
+            self._groups.forget(slack_id)
+        elif slack_id.startswith(("U", "W")):
+            self._accounts.forget(slack_id)
+        else:
+            self._members.forget(slack_id)
+            self._channels.forget(slack_id)
 
-    def forget_group(self, group_id: str) -> None:
-        """For `subteam_members_changed`."""
-        self._groups.forget(group_id)
-
-    def forget_channel(self, channel_id: str) -> None:
-        """For members who join or leave, and a channel shared, archived or renamed."""
-        self._members.forget(channel_id)
-        self._channels.forget(channel_id)
+    def forget_everything(self) -> None:
+        """After changes may have been missed."""
+        for answers in (self._accounts, self._groups, self._handles, self._members, self._channels):
+            answers.forget_everything()
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._budget

@@ -57,6 +57,10 @@ class CachedAnswer(Generic[K, V]):
         self._answers.pop(key, None)
         self._tasks.pop(key, None)
 
+    def forget_everything(self) -> None:
+        self._answers.clear()
+        self._tasks.clear()
+
     async def _fetch(self, key: K) -> V:
         asked_at = self._clock()
         async with asyncio.timeout(LOOKUP_LIMIT):

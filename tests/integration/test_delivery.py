@@ -936,7 +936,7 @@ async def test_nothing_is_posted_into_a_doubtful_channel(office: Office, trouble
     assert await office.column("SELECT state::text FROM delivery WHERE kind = 'card'") == ["pending"]
     place.members.add(BOT)
     place.is_archived = place.is_ext_shared = place.is_pending_ext_shared = False
-    office.directory.forget_channel(CHANNEL)
+    office.directory.forget(CHANNEL)
     await office.tell_all()
     assert len(office.cards()) == 1
 
@@ -954,7 +954,7 @@ async def test_trouble_with_a_channel_is_told_elsewhere_once(office: Office, tro
             slack.workspace.archive(CHANNEL, "U0ADA")
         else:
             slack.workspace.leave(CHANNEL, BOT)
-            office.directory.forget_channel(CHANNEL)  # as `member_left_channel` does
+            office.directory.forget(CHANNEL)  # as `member_left_channel` does
         before = await office.column("SELECT count(*) FROM approval_request")
         await ask(office.db)
         await ask(office.db)
@@ -975,7 +975,7 @@ async def test_trouble_with_a_channel_is_told_elsewhere_once(office: Office, tro
         ]
         slack.workspace.channels[CHANNEL].is_archived = False
         slack.workspace.join(CHANNEL, BOT)
-        office.directory.forget_channel(CHANNEL)
+        office.directory.forget(CHANNEL)
         await office.tell_all()
         assert len(office.cards()) == before[0] + 2
 

@@ -112,3 +112,83 @@ async def test_without_an_admin_channel(office: Office) -> None:  # noqa: F811
     await office.tell_all(REVIEWS.channel_id)
     await office.drains[0].reviewers.finish()
     assert office.slack.calls_of("usergroups.users.list") == []
+
+
+async def test_a_group_is_emptied(office: Office) -> None:  # noqa: F811
+    """When the event comes, one message per set of reviewers says which request waits, and how many more do; other
+    requests are not named, and nothing is said twice."""
+    office.open_admin_channel()
+    office.slack.workspace.add_usergroup("S0OTHERS", "others", ["U0GRACE"])
+    for order in range(3):
+        await ask(office.db, rule(), order=order)
+    await ask(office.db, rule(approvers=("S0OTHERS",)), order=9)
+    assert await reports(office) == []
+    office.slack.workspace.change_usergroup("S0FINANCE", [])
+    for _ in range(2):
+        office.directory.forget("S0FINANCE")
+        office.drains[0].reviewers.changed("S0FINANCE")
+        await office.drains[0].reviewers.finish()
+    [line] = await reports(office)
+    assert "Refund 1500 for order 0" in line
+    assert "and 2 more" in line
+
+
+@pytest.mark.parametrize(
+    ("terms", "change", "slack_id"),
+    [
+        ({}, lambda w: w.change_member("U0GRACE", deleted=True), "U0GRACE"),
+        ({"approvers": ("channel",)}, lambda w: w.channels["C0REVIEW"].members.clear(), "C0REVIEW"),
+        ({"approvers": ("U0GRACE",)}, lambda w: w.change_member("U0GRACE", is_restricted=True), "U0GRACE"),
+    ],
+)
+async def test_the_last_reviewer_goes(
+    office: Office,  # noqa: F811
+    terms: dict[str, Any],
+    change: Any,
+    slack_id: str,
+) -> None:
+    """Whoever leaves, is deactivated or becomes a guest: the request that only they could approve is reported."""
+    office.open_admin_channel()
+    office.slack.workspace.change_usergroup("S0FINANCE", ["U0GRACE"])
+    await ask(office.db, rule(**terms))
+    assert await reports(office) == []
+    change(office.slack.workspace)
+    office.directory.forget(slack_id)
+    office.drains[0].reviewers.changed(slack_id)
+    assert len(await reports(office)) == 1
+
+
+async def test_a_lost_event_is_found_by_the_hourly_look(
+    office: Office,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without any event, all waiting requests are counted again after an hour, and no earlier; while Slack does not
+    answer, the look is repeated."""
+    office.open_admin_channel()
+    check = office.drains[0].reviewers
+    await ask(office.db, rule())
+    assert await reports(office) == []
+    await check.look_if_due()
+    office.slack.workspace.change_usergroup("S0FINANCE", [])
+    office.directory.forget("S0FINANCE")
+    await check.look_if_due()
+    assert await reports(office) == []
+    monkeypatch.setattr("slackbot.delivery.reviewer_check.EVERY", 0.0)
+    office.slack.faults.error("usergroups.users.list", "internal_error")
+    await check.look_if_due()
+    assert await reports(office) == []
+    await check.look_if_due()
+    assert len(await reports(office)) == 1
+
+
+async def test_a_large_group_is_said_to_be_uncounted(office: Office) -> None:  # noqa: F811
+    """If the first twenty of a group cannot approve, operators read that it was not counted, instead of nothing."""
+    office.open_admin_channel()
+    people = [f"U1{number:03d}" for number in range(30)]
+    for user in people:
+        office.slack.workspace.add_member(user, user.lower(), is_restricted=True)
+    office.slack.workspace.change_usergroup("S0FINANCE", people)
+    await ask(office.db, rule())
+    [line] = await reports(office)
+    assert "Reviewers not counted" in line
+    assert len(office.slack.calls_of("users.info")) <= 21  # and the requester's name

@@ -13,7 +13,7 @@ from agent.domain.people import Standing
 from signoff.values import Person
 from slack_sandbox import SlackSandbox, demo_workspace
 from slackbot.slack_api.client import RateLimited, SlackClient
-from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.directory import Directory, ReviewerCount
 from tests.patience import promised
 
 TEAM = "T0SANDBOX"
@@ -264,22 +264,49 @@ async def test_removed_reviewer_is_refused_within_a_minute(
     assert standings[LINUS].refusal is Refusal.DEACTIVATED
 
 
+@pytest.mark.parametrize(
+    ("reviewers_at", "enough", "expected"),
+    [
+        ([], 1, ReviewerCount(0, uncounted=True)),
+        ([399], 1, ReviewerCount(0, uncounted=True)),
+        ([19], 1, ReviewerCount(1)),
+        ([0], 2, ReviewerCount(1, uncounted=True)),
+    ],
+)
+async def test_a_large_group_is_not_counted_to_its_end(
+    slack: SlackSandbox, directory: Directory, reviewers_at: list[int], enough: int, expected: ReviewerCount
+) -> None:
+    """A group of 400 guests costs at most twenty look-ups, however often it is counted; what is left is said to be
+    uncounted, and who is known already counts."""
+    people = [f"U1{number:03d}" for number in range(400)]
+    for number, user in enumerate(people):
+        slack.workspace.add_member(user, user.lower(), is_restricted=number not in reviewers_at)
+    slack.workspace.add_usergroup("S0CROWD", "crowd", people)
+    for _ in range(3):
+        count = await directory.count_reviewers(["S0CROWD"], REVIEW, but=[], enough=enough)
+        assert count == expected
+    assert calls(slack, "users.info") <= 20
+    await directory.identify(Person(TEAM, people[-1]))
+    known = await directory.count_reviewers(["S0CROWD"], REVIEW, but=[], enough=enough)
+    assert known.found == expected.found + (399 in reviewers_at)
+
+
 async def test_forgetting_is_immediate(slack: SlackSandbox, directory: Directory) -> None:
     """Changes that an event names are looked up again at once, even while an old look-up is in progress."""
     approvers = [*FINANCE, "channel"]
     await directory.standing(GRACE, approvers, REVIEW)
     slack.workspace.usergroups["S0FINANCE"].users.remove("U0GRACE")
     slack.workspace.channels[REVIEW].members.discard("U0GRACE")
-    directory.forget_group("S0FINANCE")
-    directory.forget_channel(REVIEW)
+    directory.forget("S0FINANCE")
+    directory.forget(REVIEW)
     assert (await directory.standing(GRACE, approvers, REVIEW)).roles == frozenset()
 
-    directory.forget_person("U0GRACE")
+    directory.forget("U0GRACE")
     slack.faults.slow("users.info", 0.3)
     early = asyncio.create_task(directory.identify(GRACE))
     await until(lambda: calls(slack, "users.info") == 2)
     slack.workspace.change_member("U0GRACE", deleted=True)
-    directory.forget_person("U0GRACE")
+    directory.forget("U0GRACE")
     assert (await early).refusal is None
     assert (await directory.identify(GRACE)).refusal is Refusal.DEACTIVATED
 

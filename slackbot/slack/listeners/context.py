@@ -72,6 +72,8 @@ class ListenerContext:
     permalinks: Permalinks
     budget: ClassVar[float] = BUDGET
     invitation: Callable[[str], str] | None = None
+    reviewers_changed: Callable[[str], None] = lambda _: None
+    """Takes the id of a group, channel or person."""
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
 
     @property

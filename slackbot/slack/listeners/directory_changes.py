@@ -1,3 +1,5 @@
+"""Forget what Slack says has changed, in every process, and count reviewers again."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -5,6 +7,7 @@ from typing import Any
 from slack_bolt.async_app import AsyncApp
 
 from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack_api.directory import DIRECTORY
 
 _OF_GROUPS = ("subteam_members_changed", "subteam_updated")
 _OF_CHANNELS = (
@@ -17,7 +20,6 @@ _OF_CHANNELS = (
     "group_archive",
     "group_unarchive",
 )
-
 NOT_SUBSCRIBED = {
     "user_change": "comes for each change of any profile in the workspace; accounts are asked about at each vote, and "
     "an answer is kept for a minute at most. Subscribe to it to hear of a deactivated account at once",
@@ -26,19 +28,21 @@ NOT_SUBSCRIBED = {
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    directory = ctx.directory
+    async def changed(slack_id: str) -> None:
+        """A failure is raised, so that Slack sends the event again."""
+        ctx.directory.forget(slack_id)
+        await ctx.db.announce(DIRECTORY, slack_id)
+        ctx.reviewers_changed(slack_id)
 
     async def group(event: dict[str, Any]) -> None:
-        directory.forget_group(event.get("subteam_id") or event["subteam"]["id"])
+        await changed(event.get("subteam_id") or event["subteam"]["id"])
 
     async def channel(event: dict[str, Any]) -> None:
-        directory.forget_channel(event["channel"])
+        await changed(event["channel"])
 
     async def person(event: dict[str, Any]) -> None:
-        directory.forget_person(event["user"]["id"])
+        await changed(event["user"]["id"])
 
-    for name in _OF_GROUPS:
-        app.event(name)(group)
-    for name in _OF_CHANNELS:
-        app.event(name)(channel)
-    app.event("user_change")(person)
+    for names, listener in ((_OF_GROUPS, group), (_OF_CHANNELS, channel), (("user_change",), person)):
+        for name in names:
+            app.event(name)(listener)

@@ -106,7 +106,7 @@ async def test_a_refusal_in_home_is_told_in_a_modal(http_house: House) -> None:
     grace.open_home()
     view = await home(http_house, "U0GRACE", ACTION_APPROVE)
     http_house.slack.workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
-    http_house.ctx.directory.forget_group("S0FINANCE")
+    http_house.ctx.directory.forget("S0FINANCE")
     await grace.click(view, ACTION_APPROVE, stale=True)
     await http_house.modal("U0GRACE", "not among the reviewers")
     payload = grace.click_payload(view, ACTION_APPROVE, stale=True)

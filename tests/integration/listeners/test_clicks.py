@@ -137,7 +137,7 @@ async def test_an_earlier_vote_in_doubt_makes_the_next_one_wait(house: House) ->
     """While Slack does not answer about an earlier voter, the next click is refused and can be repeated."""
     asked, card = await house.asked(rule(approvals_required=2))
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
-    house.ctx.directory.forget_person("U0GRACE")
+    house.ctx.directory.forget("U0GRACE")
     await house.ctx.directory.identify(LINUS)
     house.slack.faults.error("users.info", "internal_error")
     linus = house.slack.person("U0LINUS")

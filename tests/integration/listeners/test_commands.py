@@ -192,7 +192,7 @@ async def test_approvals_are_listed_to_those_who_may_see_them(http_house: House)
         answer = await out.command("/approvals", text, "C0AGENTS")
         assert approvals_command.NO_SUCH_REQUEST in shown(answer)
     slack.workspace.change_member("U0OUT", is_admin=True)
-    http_house.ctx.directory.forget_person("U0OUT")
+    http_house.ctx.directory.forget("U0OUT")
     assert str(asked.request_id) in shown(await out.command("/approvals", "all", "C0AGENTS"))
 
 
@@ -398,7 +398,7 @@ async def test_the_form_says_what_is_wrong(http_house: House) -> None:
         answer = await ada.submit(form, {"signoff:task/signoff:task_input": "go"})
     assert agent_form.NOT_KNOWN in answer.errors.values()
     http_house.slack.workspace.channels["C0AGENTS"].is_ext_shared = True
-    http_house.ctx.directory.forget_channel("C0AGENTS")
+    http_house.ctx.directory.forget("C0AGENTS")
     await ada.submit(form, {"signoff:task/signoff:task_input": "go"})
     await http_house.modal("U0ADA", "shared with another organisation")
     assert await runs(http_house) == []

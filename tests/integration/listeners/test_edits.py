@@ -123,7 +123,7 @@ async def test_an_edit_that_could_not_be_judged_stays_in_the_form(http_house: Ho
     """Slack does not say who edits: nothing changed, and the same form can be sent again with what is in it."""
     asked, _, form = await editing_form(http_house)
     grace = http_house.slack.person("U0GRACE")
-    http_house.ctx.directory.forget_person("U0GRACE")
+    http_house.ctx.directory.forget("U0GRACE")
     http_house.slack.faults.error("users.info", "internal_error", times=None)
     answer = await grace.submit(form, {AMOUNT: "40"})
     assert "try again" in str(answer.errors)

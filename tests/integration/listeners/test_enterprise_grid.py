@@ -94,7 +94,7 @@ async def test_nobody_is_guessed(house: House, switch: Any, refusal: Refusal) ->
     hana = house.slack.person("U0HANA")
     assert (await hana.click(card, ACTION_REJECT)).acked
     form = await house.modal("U0HANA", "Reject")
-    house.ctx.directory.forget_person("U0HANA")
+    house.ctx.directory.forget("U0HANA")
     switch(house.slack)
     words = sentence(refusal)
     submitted = await hana.submit(form, {REASON: "no"})

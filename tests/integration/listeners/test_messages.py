@@ -101,7 +101,7 @@ async def test_a_reply_does_not_bring_somebody_elses_failed_run_back(house: Hous
     await house.slack.wait_for(lambda: sent(house, "app_mention") and sent(house, "message") >= 2)
     assert house.rows("SELECT status::text FROM agent_run") == [("failed",)]
     house.slack.workspace.change_member("U0GRACE", is_admin=True)
-    house.ctx.directory.forget_person("U0GRACE")
+    house.ctx.directory.forget("U0GRACE")
     house.slack.person("U0GRACE").say("C0AGENTS", "and now", thread_ts=ts)
     await house.slack.wait_for(lambda: sent(house, "message") >= 3)
     assert await heard(house, run_id) == [("and now", Person(TEAM, "U0GRACE"))]
@@ -157,7 +157,7 @@ async def test_a_message_is_not_lost_when_the_database_is(house: House) -> None:
 async def test_a_message_is_not_lost_when_slack_does_not_tell_who_wrote_it(house: House) -> None:
     """A failed look-up of the author makes Slack send the event again; it is neither accepted nor dropped."""
     run_id, ts = await thread_of_a_run(house)
-    house.ctx.directory.forget_person("U0ADA")
+    house.ctx.directory.forget("U0ADA")
     house.slack.faults.error("users.info", "internal_error")
     house.slack.person("U0ADA").say("C0AGENTS", "and order 8?", thread_ts=ts)
     await house.slack.wait_for(

@@ -99,7 +99,7 @@ def workplace(house: House) -> None:
 
 def in_trouble(house: House, who: Who) -> None:
     """What Slack does when it is asked about this person."""
-    house.ctx.directory.forget_person(who.user)
+    house.ctx.directory.forget(who.user)
     faults = house.slack.faults
     faults.clear()
     if who.trouble == "error":

@@ -205,7 +205,7 @@ def in_trouble(site: Street, who: Who) -> None:
     """What Slack does when it is asked about this person."""
     connected = site.service.slack.connection()
     assert connected is not None
-    connected.directory.forget_person(who.user)
+    connected.directory.forget(who.user)
     if who.trouble == "error":
         site.house.slack.faults.error("users.info", "internal_error", times=None)
     elif who.trouble == "limit":

@@ -262,7 +262,7 @@ async def test_a_removed_reviewer_ends_what_they_allowed(site: Street) -> None:
     assert connected is not None
     for name, reviewers in (("r-3", ["U0LINUS"]), ("r-4", ["U0GRACE", "U0LINUS"])):
         site.house.slack.workspace.change_usergroup("S0FINANCE", reviewers)
-        connected.directory.forget_group("S0FINANCE")  # a minute later
+        connected.directory.forget("S0FINANCE")  # a minute later
         assert (await program.ask(name, **LIKE)).json()["status"] == "waiting"
     because = await column(site.db, "SELECT ended_because FROM approval_grant")
     assert because == ["somebody who gave it is no longer a reviewer"]
@@ -314,7 +314,7 @@ async def test_a_removed_reviewer_gets_no_further_step_of_a_grant(site: Street, 
     connected = site.service.slack.connection()
     assert connected is not None
     slack.workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
-    connected.directory.forget_group("S0FINANCE")  # a minute later
+    connected.directory.forget("S0FINANCE")  # a minute later
     await grace.submit(form)
     [modal] = slack.views("U0GRACE")
     assert "Not recorded" in str(modal)
