@@ -20,6 +20,8 @@ MAX_REASONS = 20
 MAX_REASON = 75
 """Characters: Slack's limit for a menu choice."""
 MAX_REMINDERS = 10
+MAX_BECAUSE = 500
+"""Characters."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _USER = re.compile(r"[UW][A-Z0-9]{2,20}\Z")
@@ -170,6 +172,16 @@ def on_reject(value: Any) -> OnReject:
 
 def rejected_again(value: Any) -> RejectedAgain:
     return "show" if _one_of(value, ["refuse", "show"]) == "show" else "refuse"
+
+
+def verdict(value: Any) -> str:
+    return _one_of(value, ["ask", "deny"])
+
+
+def because(value: Any) -> str:
+    if len(words := text(value).strip()) > MAX_BECAUSE:
+        raise ValueError(f"must have at most {MAX_BECAUSE} characters")
+    return words
 
 
 def unmatched(value: Any) -> Unmatched:

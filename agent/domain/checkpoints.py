@@ -19,7 +19,7 @@ from agent.domain.errors import PolicyError
 from agent.domain.facts_sources import FactsLookup
 from agent.domain.link_template import placeholder_names
 from agent.domain.policy import Policy
-from agent.domain.rules import Defaults, GrantLimits, ObservedRule, Rule, on_reject_by_risk
+from agent.domain.rules import Defaults, Denial, GrantLimits, ObservedRule, Rule, on_reject_by_risk
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from signoff.errors import MalformedArguments
@@ -66,8 +66,14 @@ CHECKPOINT = TERMS | {
     "link_template": checkpoint_fields.link_template,
     "allow_grants": checkpoint_fields.boolean,
     "grant_free": grant_fields.grant_free,
+    "verdict": checkpoint_fields.verdict,
     **observe_fields.KEYS,
 }
+DENIAL = {
+    **{key: CHECKPOINT[key] for key in ("checkpoint_id", "action_pattern", "when", "verdict")},
+    "because": checkpoint_fields.because,
+}
+"""The keys of a checkpoint that denies: it asks nobody."""
 TABLES = {"defaults", "checkpoint", "limit", "grants", facts_sources.TABLE}
 
 
@@ -106,7 +112,7 @@ def redacted(source: str) -> tuple[str, ...]:
         policy = load(source, filename="")
     except PolicyError:
         return ()
-    names = (name for rule in policy.in_file_order for name in rule.redact)
+    names = (name for rule in policy.all_rules for name in rule.redact)
     return tuple(dict.fromkeys(name for name in names if not name.startswith("facts.")))
 
 
@@ -137,14 +143,24 @@ class _Reader:
         if not isinstance(checkpoints, list):
             self._problem(self._lines.of("checkpoint"), "write [[checkpoint]], with two brackets")
             checkpoints = []
-        rules = [self._rule(i, table, defaults) for i, table in enumerate(checkpoints)]
+        read = [
+            self._denial(i, table) if _denies(table) else self._rule(i, table, defaults)
+            for i, table in enumerate(checkpoints)
+        ]
         grants = self._grants(tables["grants"]) if self._has_grants else None
         self._refuse_duplicates(checkpoints)
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
         lookups = self._lookups(tables.get(facts_sources.TABLE, []))
-        kept, observed = _split(rules)
+        kept, observed = _split(each for each in read if isinstance(each, _ReadRule))
         return Policy(
-            kept, defaults, grants=grants, limits=limits, lookups=lookups, observed=observed, source=source
+            kept,
+            defaults,
+            grants=grants,
+            limits=limits,
+            lookups=lookups,
+            observed=observed,
+            denials=tuple(each for each in read if isinstance(each, Denial)),
+            source=source,
         )
 
     def _lookups(self, tables: Any) -> tuple[FactsLookup, ...]:
@@ -168,14 +184,22 @@ class _Reader:
             self._problem(self._lines.of("grants"), f'[grants]: "{key}" is missing')
         return None if missing or len(read) < len(grant_fields.GRANTS) else GrantLimits(**read)
 
-    def _rule(self, index: int, table: Any, defaults: Defaults) -> _ReadRule | None:
+    def _checkpoint(self, index: int, table: Any, known: Mapping[str, Any]) -> dict[str, Any] | None:
         label = _label(index, table)
-        read = self._table("checkpoint", index, label, table, CHECKPOINT)
+        read = self._table("checkpoint", index, label, table, known)
         missing = [key for key in ("checkpoint_id", "action_pattern") if key not in read]
         for key in missing:
             if not isinstance(table, dict) or key not in table:
                 self._problem(self._lines.of("checkpoint", index), f'{label}: "{key}" is missing')
-        if missing:
+        return None if missing else {key: value for key, value in read.items() if key != "verdict"}
+
+    def _denial(self, index: int, table: Any) -> Denial | None:
+        read = self._checkpoint(index, table, DENIAL)
+        return None if read is None else Denial(**read, place=index)
+
+    def _rule(self, index: int, table: Any, defaults: Defaults) -> _ReadRule | None:
+        label = _label(index, table)
+        if (read := self._checkpoint(index, table, CHECKPOINT)) is None:
             return None
         for key, problem in observe_fields.problems(read, table, self._now):
             self._problem(self._lines.of("checkpoint", index, key), f"{label}: {problem}")
@@ -200,9 +224,7 @@ class _Reader:
         for key, value in table.items():
             line = self._lines.of(name, index, key)
             if key not in known:
-                self._problem(
-                    line, f"{label}: {_unknown(key, known, CHECKPOINT if known is DEFAULTS else DEFAULTS)}"
-                )
+                self._problem(line, f"{label}: {_unknown(key, known)}")
                 continue
             try:
                 read["timeout" if key == "timeout_seconds" else key] = known[key](value)
@@ -253,13 +275,17 @@ class _ReadRule:
     observe_until: datetime | None
 
 
-def _split(read: Iterable[_ReadRule | None]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
+def _denies(table: Any) -> bool:
+    return isinstance(table, dict) and table.get("verdict") == "deny"
+
+
+def _split(read: Iterable[_ReadRule]) -> tuple[tuple[Rule, ...], tuple[ObservedRule, ...]]:
     rules: list[Rule] = []
     observed: list[ObservedRule] = []
     for each in read:
-        if each is not None and each.observe_until is not None:
+        if each.observe_until is not None:
             observed.append(ObservedRule(each.rule, each.observe_until, len(rules)))
-        elif each is not None:
+        else:
             rules.append(each.rule)
     return tuple(rules), tuple(observed)
 
@@ -269,7 +295,17 @@ def _label(index: int, table: Any) -> str:
     return f'checkpoint "{name}"' if isinstance(name, str) and name else f"checkpoint #{index + 1}"
 
 
-def _unknown(key: str, known: Mapping[str, Any], elsewhere: Mapping[str, Any]) -> str:
+def _unknown(key: str, known: Mapping[str, Any]) -> str:
+    if known is DENIAL and key in observe_fields.KEYS:
+        return (
+            f'"{key}" is not used with verdict = "deny"; try it with `signoff check replay`, or observe it as a '
+            "checkpoint that asks"
+        )
+    if known is DENIAL and key in CHECKPOINT:
+        return f'"{key}" is about asking people, and verdict = "deny" asks nobody'
+    if known is CHECKPOINT and key in DENIAL:
+        return f'"{key}" is used only with verdict = "deny"'
+    elsewhere = CHECKPOINT if known is DEFAULTS else DEFAULTS
     if key in elsewhere:
         place = "[defaults]" if elsewhere is DEFAULTS else "a [[checkpoint]]"
         return f'"{key}" belongs in {place}'

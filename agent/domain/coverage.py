@@ -113,7 +113,7 @@ def _gaps(approval: StoredApproval, decided: Action, now: WouldRun) -> Iterator[
     if facts := _facts_gap(approval, now):
         yield facts
     if now.judgement is not None and now.judgement.verdict == "deny":
-        yield Uncovered(Gap.DENIED, f"policy denies this now: {now.judgement.because}")
+        yield Uncovered(Gap.DENIED, f"policy denies this now: {now.judgement.told}")
     if opened is not None and now.rule is not None:
         how = HowDecided(approval.edited, approval.escalated, approval.waited)
         if tighter := tightened(opened, now.rule, how):

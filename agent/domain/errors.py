@@ -83,6 +83,7 @@ class Refusal(StrEnum):
     STRICTER_CHECKPOINT = "stricter_checkpoint"
     EDIT_DENIED = "edit_denied"
     EDIT_UNCHECKED = "edit_unchecked"
+    DENIED_NOW = "denied_now"
     REDACTED_EDIT = "redacted_edit"
     EDITOR_ALONE = "editor_alone"
     ADVISED = "advised"
@@ -149,6 +150,7 @@ _SENTENCES: dict[Refusal, str] = {
         "instead, and let the agent propose the other action."
     ),
     Refusal.EDIT_DENIED: "Policy denies the changed action, so the request was not changed.",
+    Refusal.DENIED_NOW: "Policy denies this action now, so nobody can approve it. You can still reject it.",
     Refusal.EDIT_UNCHECKED: (
         "The facts about the changed action could not be looked up, so the request was not changed. "
         "Please try again in a moment."
@@ -197,13 +199,16 @@ _SENTENCES: dict[Refusal, str] = {
 
 
 def sentence(code: Refusal, **facts: object) -> str:
-    """`already_decided` uses `outcome`, `by` and `at` (datetime in UTC, or text); `expired` uses `at`. Unescaped."""
+    """Unescaped. `already_decided` uses `outcome`, `by` and `at` (datetime in UTC, or text), `expired` uses `at`, and
+    `edit_denied` and `denied_now` use `because`.
+    """
     at = _moment(facts.get("at"))
     if code is Refusal.ALREADY_DECIDED:
         return _already_decided(facts.get("outcome"), facts.get("by"), at)
     if code is Refusal.EXPIRED and at:
         return f"The time to decide this request ran out{at}; it is too late to vote."
-    return _SENTENCES[code]
+    because = facts.get("because")
+    return f"{_SENTENCES[code]} The policy says: {because}." if because else _SENTENCES[code]
 
 
 class Refused(SignoffError):

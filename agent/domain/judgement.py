@@ -5,7 +5,7 @@ from uuid import UUID
 
 from agent.domain.expression import Subject
 from agent.domain.observation import Observation
-from agent.domain.rules import Rule
+from agent.domain.rules import Denial, Rule
 from signoff.values import Action, Risk
 
 Ruling = Literal["run", "ask", "deny"]
@@ -37,6 +37,18 @@ class Judgement:
     """The request that rejected this exact action."""
     ruled: tuple[Ruling, str | None] | None = field(default=None, compare=False)
     """Decision and id of the checkpoints alone, if a limit or an earlier rejection changed it."""
+    denial: Denial | None = field(default=None, compare=False)
+    """The denying checkpoint that caught it."""
+
+    @property
+    def told(self) -> str:
+        """Why, to the model or program. The operator's words, because a condition would say how to pass it."""
+        return self.denial.told if self.denial else self.because
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        caught_by = self.rule or self.denial
+        return caught_by.checkpoint_id if caught_by else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,9 @@ class CheckpointRuling:
     because: str
     rule: Rule | None = None
     caught_as: str | None = None
+    denial: Denial | None = None
 
     @property
     def checkpoint_id(self) -> str | None:
-        return self.rule.checkpoint_id if self.rule else self.caught_as
+        caught_by = self.rule or self.denial
+        return caught_by.checkpoint_id if caught_by else self.caught_as

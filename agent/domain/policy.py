@@ -1,8 +1,9 @@
 """Which actions people must see first, who decides them, and how.
 
-The first checkpoint, in file order, that names the tool and whose `when` is not false applies. A call runs if `when`
-is false in all checkpoints that name its tool; `unmatched` is for tools that none names. A tool's own declarations
-can only be stricter. Missing facts and failing conditions are reasons to ask.
+Denying checkpoints are tried before all others. Then the first checkpoint, in file order, that names the tool and whose
+`when` is not false applies. A call runs if `when` is false in all of these that name its tool; `unmatched` is for
+tools that none names. A denying checkpoint whose `when` is false counts as not naming the tool: it frees nothing. A
+tool's own declarations can only be stricter. Missing facts and failing conditions are reasons to ask, or to deny.
 """
 
 import re
@@ -23,7 +24,9 @@ from agent.domain.rules import (
     REQUIRES_APPROVAL,
     RESERVED_IDS,
     UNMATCHED,
+    Checkpoint,
     Defaults,
+    Denial,
     GrantLimits,
     ObservedRule,
     Rule,
@@ -50,6 +53,8 @@ class Policy:
     lookups: tuple[FactsLookup, ...] = ()
     observed: tuple[ObservedRule, ...] = ()
     """Kept apart from the rules, so that they change no decision."""
+    denials: tuple[Denial, ...] = ()
+    """Kept apart from the rules, so that they free nothing and lend their terms to nothing."""
     source: str = field(default="", repr=False, compare=False)
     epoch: int = field(default=0, compare=False)
     """0: not from a database."""
@@ -63,8 +68,11 @@ class Policy:
         facts = {"facts": lookups} if lookups else {}
         grants = {"grants": self.grants.snapshot()} if self.grants else {}
         observed = {"observed": [each.snapshot() for each in self.observed]} if self.observed else {}
+        denials = {"denials": [each.snapshot() for each in self.denials]} if self.denials else {}
         defaults = self.defaults.model_dump(mode="json")
-        return digest_of({"defaults": defaults, "rules": rules, **limits, **facts, **grants, **observed})
+        return digest_of(
+            {"defaults": defaults, "rules": rules, **limits, **facts, **grants, **observed, **denials}
+        )
 
     @property
     def channels(self) -> frozenset[str]:
@@ -73,11 +81,19 @@ class Policy:
         return frozenset(name for name in named if name)
 
     @property
-    def in_file_order(self) -> tuple[Rule, ...]:
-        rules = list(self.rules)
+    def in_file_order(self) -> tuple[Checkpoint, ...]:
+        """Observed ones, too; an index is that of the file's `[[checkpoint]]`."""
+        found: list[Checkpoint] = list(self.rules)
         for each in reversed(self.observed):
-            rules.insert(each.place, each.rule)
-        return tuple(rules)
+            found.insert(each.place, each.rule)
+        for denial in self.denials:
+            found.insert(denial.place, denial)
+        return tuple(found)
+
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        """Observed ones, too."""
+        return tuple(each for each in self.in_file_order if isinstance(each, Rule))
 
     def judge(
         self,
@@ -97,7 +113,14 @@ class Policy:
         rule = self._rule_of(found, tool)
         description = rule.describe(action, known) if rule else self._unasked(action)
         return Judgement(
-            found.verdict, rule, found.because, description, self.epoch, given, self.observations(given)
+            found.verdict,
+            rule,
+            found.because,
+            description,
+            self.epoch,
+            given,
+            self.observations(given),
+            denial=found.denial,
         )
 
     def ruling(self, given: Inputs) -> CheckpointRuling:
@@ -109,11 +132,20 @@ class Policy:
             self._observation(each, given) for each in self.observed if each.rule.names(given.action.tool)
         )
 
-    def explain(self, given: Inputs) -> list[tuple[Rule, bool, str]]:
-        subject = given.subject
-        return [
-            (rule, *_applies(rule, given, subject)) for rule in self.rules if rule.names(given.action.tool)
-        ]
+    def denial(self, given: Inputs) -> CheckpointRuling | None:
+        """The first denying checkpoint that catches this, whatever its place among the others."""
+        for denial in self.denials:
+            if denial.names(given.action.tool):
+                applies, because = _applies(denial, given, given.subject)
+                if applies:
+                    return CheckpointRuling("deny", because, denial=denial)
+        return None
+
+    def explain(self, given: Inputs) -> list[tuple[Checkpoint, bool, str]]:
+        """The checkpoints that name the tool, in the order in which they are tried."""
+        subject, tool = given.subject, given.action.tool
+        tried: tuple[Checkpoint, ...] = (*self.denials, *self.rules)
+        return [(each, *_applies(each, given, subject)) for each in tried if each.names(tool)]
 
     def _observation(self, observed: ObservedRule, given: Inputs) -> Observation:
         applies, because = _applies(observed.rule, given, given.subject)
@@ -124,6 +156,8 @@ class Policy:
         )
 
     def _ruling(self, given: Inputs, rules: Sequence[Rule]) -> CheckpointRuling:
+        if (denied := self.denial(given)) is not None:
+            return denied
         exempt: list[str] = []
         subject = given.subject
         for rule in rules:
@@ -151,8 +185,12 @@ class Policy:
         return next((each for each in self.lookups if each.tool == tool), None)
 
     def reads_facts(self, tool: str) -> bool:
-        rules = any(rule.reads_facts for rule in self.rules if rule.names(tool))
-        return rules or any(limit.reads_facts for limit in self.limits if limit.names(tool))
+        readers = (
+            *(each.names(tool) for each in self.denials if each.judges_facts),
+            *(rule.names(tool) for rule in self.rules if rule.reads_facts),
+            *(limit.names(tool) for limit in self.limits if limit.reads_facts),
+        )
+        return any(readers)
 
     def uses(self, action: Action, facts: Mapping[str, Any] | None, caller: Caller) -> tuple[Use, ...]:
         return tuple(
@@ -240,14 +278,14 @@ def check_epoch(judged_by: int, in_force: int) -> None:
         raise error
 
 
-def _applies(rule: Rule, given: Inputs, subject: Subject) -> tuple[bool, str]:
-    label = f'checkpoint "{rule.checkpoint_id}"'
-    if rule.when is None:
+def _applies(checkpoint: Checkpoint, given: Inputs, subject: Subject) -> tuple[bool, str]:
+    label = f'checkpoint "{checkpoint.checkpoint_id}"'
+    if checkpoint.when is None:
         return True, label
-    when = compile_when(rule.when)
+    when = compile_when(checkpoint.when)
     if given.facts_failed and when.uses_facts:
         # has(facts.x) would be a valid false about facts that nobody has seen.
-        return True, f"{label}: when ({rule.when}) needs facts that could not be looked up"
+        return True, f"{label}: when ({checkpoint.when}) needs facts that could not be looked up"
     result = when.applies(subject)
     return result.applies, f"{label}: {result.because}"
 

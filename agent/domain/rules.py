@@ -142,10 +142,49 @@ class Defaults(Terms):
         return self.model_dump(include=set(Terms.model_fields))
 
 
-class Rule(Terms):
+class Checkpoint(BaseModel):
+    """What a `[[checkpoint]]` catches."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     checkpoint_id: str
     action_pattern: str
     when: str | None = None
+
+    def names(self, tool: str) -> bool:
+        """Match from the start: `delete_*` names `delete_records`."""
+        return matches_from_start(self.action_pattern, tool)
+
+    @property
+    def judges_facts(self) -> bool:
+        return self.when is not None and compile_when(self.when).uses_facts
+
+    def snapshot(self) -> Snapshot:
+        return self.model_dump(mode="json")
+
+
+class Denial(Checkpoint):
+    """A checkpoint with `verdict = "deny"`: what it catches never runs, and nobody is asked."""
+
+    because: str | None = None
+    """The operator's words to the model or program; None: the checkpoint's name."""
+
+    place: int = Field(default=0, exclude=True)
+    """Index among the file's checkpoints."""
+
+    @property
+    def told(self) -> str:
+        """Without a full stop, as all reasons."""
+        return (
+            self.because.removesuffix(".")
+            if self.because
+            else f'checkpoint "{self.checkpoint_id}" denies this'
+        )
+
+
+class Rule(Checkpoint, Terms):
+    """A checkpoint that asks people."""
+
     description_template: str | None = None
     link_template: str | None = None
     """The operator's own host, with values filled in."""
@@ -157,16 +196,11 @@ class Rule(Terms):
     grant_free: tuple[tuple[str, str], ...] = ()
     """May vary in a grant: `args.<name>` or `facts.<name>`, each with its pattern."""
 
-    def names(self, tool: str) -> bool:
-        """Match from the start: `delete_*` names `delete_records`."""
-        return matches_from_start(self.action_pattern, tool)
-
     @property
     def reads_facts(self) -> bool:
         templates = (self.description_template or "", self.link_template or "")
         filled_in = {path[0] for template in templates for path in placeholder_names(template)}
-        judged = self.when is not None and compile_when(self.when).uses_facts
-        return judged or "facts" in filled_in or bool(self.email_facts)
+        return self.judges_facts or "facts" in filled_in or bool(self.email_facts)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
         """Mask values (by name and `redact`), because lists and notifications show them.
@@ -184,9 +218,6 @@ class Rule(Terms):
         if self.link_template is None:
             return None
         return render_link(self.link_template, action.arguments, facts)
-
-    def snapshot(self) -> Snapshot:
-        return self.model_dump(mode="json")
 
     @property
     def digest(self) -> bytes:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
-from agent.domain.rules import Rule
+from agent.domain.rules import Checkpoint
 from signoff import formats
 
 
@@ -19,17 +19,24 @@ def explain(policy: Policy, traits: ToolTraits) -> str:
 
 def _judged(policy: Policy, traits: ToolTraits) -> str:
     steps: list[str] = []
+    for denial in policy.denials:
+        if denial.names(traits.name):
+            steps.append(f'denied under "{denial.checkpoint_id}"{_when(denial)}')
+            if denial.when is None:
+                return _sentence(traits, steps)
+    named = False
     for rule in policy.rules:
         if not rule.names(traits.name):
             continue
         if rule.when is None:
             return _sentence(traits, [*steps, f'people are asked under "{rule.checkpoint_id}"'])
+        named = True
         steps.append(f'people are asked under "{rule.checkpoint_id}"{_when(rule)}')
-    return _sentence(traits, [*steps, _otherwise(policy, traits, named=bool(steps))])
+    return _sentence(traits, [*steps, _otherwise(policy, traits, named=named)])
 
 
-def _when(rule: Rule) -> str:
-    return f" when {rule.when}" if rule.when else ""
+def _when(checkpoint: Checkpoint) -> str:
+    return f" when {checkpoint.when}" if checkpoint.when else ""
 
 
 def _otherwise(policy: Policy, traits: ToolTraits, *, named: bool) -> str:

@@ -100,7 +100,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     uses = uses_of(services.policy, call.proposal)
     judgement, states, context = await _limited(services, call, judgement, uses)
     if judgement.verdict == "deny":
-        return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
+        return await _refuse(services, work, AnswerKind.DENIED, judgement.told, judgement=judgement)
     if judgement.verdict == "run" and work.call.request_id is None:
         if await _pass(services, call, judgement) and not tool.external:
             with claims.room(services, work, tool):
@@ -153,7 +153,7 @@ async def _ask(
         return await _refuse(services, work, AnswerKind.DENIED, no)
     judgement = await after_rejections(services.db, call.proposal, judgement)
     if judgement.verdict == "deny":
-        return await _refuse(services, work, AnswerKind.DENIED, judgement.because, judgement=judgement)
+        return await _refuse(services, work, AnswerKind.DENIED, judgement.told, judgement=judgement)
     if await _run_under_grant(
         services, call, judgement, context.grants, tuple(state.use for state in states)
     ):

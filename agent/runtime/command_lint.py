@@ -53,6 +53,10 @@ def partial_comparison(when: str) -> str | None:
     return None
 
 
+def mentions_command(when: str) -> bool:
+    return any(_commands([found[0] for found in _CEL.finditer(when) if found.lastgroup]))
+
+
 def _commands(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Where a command is read: `args.command`, `args["command"]`."""
     for index, word in enumerate(words):

@@ -15,11 +15,11 @@ from agent.domain import facts_sources
 from agent.domain.link_template import placeholder_names
 from agent.domain.people import CHANNEL
 from agent.domain.policy import Policy
-from agent.domain.rules import ObservedRule, Rule, Terms
+from agent.domain.rules import Checkpoint, Denial, ObservedRule, Rule, Terms
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
 from agent.runtime.agents import Registry
-from agent.runtime.command_lint import partial_comparison
+from agent.runtime.command_lint import mentions_command, partial_comparison
 from agent.runtime.tool import Tool
 from signoff import formats
 from signoff.gate.coding_agents import SHELLS
@@ -31,6 +31,7 @@ _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _ASKED_FOR = re.compile(r"\bhas\s*\([^()]*\)")
 _PATH = re.compile(r"\b(?:args|facts)(?:\.[A-Za-z_]\w*)+")
 _COUNT = re.compile(r"(?i)(?:\.|_|\b)(?:count|qty|quantity|rows|records|number|size)(?:_|\b)")
+_ANY_TOOL = "any_tool_of_any_program"
 _LOOKED_AT = re.compile(r"\b(args|facts)\.([A-Za-z_]\w*)")
 
 
@@ -52,8 +53,9 @@ def few_reviewers(policy: Policy, members: Mapping[str, Collection[str]]) -> lis
     tables: list[tuple[str, int, Terms, str]] = [
         ("defaults", 0, policy.defaults, "[defaults]"),
         *(
-            ("checkpoint", index, rule, f'checkpoint "{rule.checkpoint_id}"')
-            for index, rule in enumerate(policy.in_file_order)
+            ("checkpoint", index, each, f'checkpoint "{each.checkpoint_id}"')
+            for index, each in enumerate(policy.in_file_order)
+            if isinstance(each, Rule)
         ),
     ]
     found = []
@@ -67,7 +69,7 @@ def few_reviewers(policy: Policy, members: Mapping[str, Collection[str]]) -> lis
 
 def user_groups(policy: Policy) -> list[str]:
     """Those among the approvers."""
-    named = {name for each in (policy.defaults, *policy.in_file_order) for name in each.approvers}
+    named = {name for each in (policy.defaults, *policy.all_rules) for name in each.approvers}
     return sorted(filter(_is_group, named))
 
 
@@ -103,10 +105,9 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
     for never in _never_there(policy.defaults.money, tools):
         words = f'"money" names {never}, which none of the loaded tools has'
         yield "defaults", 0, "money", f"[defaults]: {words}; only other programs can have it"
-    for index, rule in enumerate(policy.in_file_order) if tools else ():
-        own_money = rule.money if rule.money != policy.defaults.money else ()
-        for key, sentence in _of_rule(rule, tools, own_money):
-            yield "checkpoint", index, key, f'checkpoint "{rule.checkpoint_id}": {sentence}'
+    for index, checkpoint in enumerate(policy.in_file_order):
+        for key, sentence in _of_checkpoint(checkpoint, tools, policy.defaults.money):
+            yield "checkpoint", index, key, f'checkpoint "{checkpoint.checkpoint_id}": {sentence}'
     yield from _partial_comparisons(policy, tools)
     for measure in _bounds(policy):
         if (path := _claimed(measure.text, measure.money)) and _could_have_facts(tools, measure.names):
@@ -122,13 +123,15 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
 
 def _partial_comparisons(policy: Policy, tools: list[Tool]) -> Iterator[_Finding]:
     for index, rule in enumerate(policy.in_file_order):
+        if isinstance(rule, Denial):
+            continue
         if (part := partial_comparison(rule.when or "")) and not _is_asked_anyway(policy, rule, tools):
             words = f'"when" looks at a part of a command: {part}; what it does not look at can do anything'
             instead = "compare whole commands: args.command in ['git status', 'ls']"
             yield "checkpoint", index, "when", f'checkpoint "{rule.checkpoint_id}": {words}; {instead}'
 
 
-def _is_asked_anyway(policy: Policy, rule: Rule, tools: list[Tool]) -> bool:
+def _is_asked_anyway(policy: Policy, rule: Checkpoint, tools: list[Tool]) -> bool:
     """A checkpoint without a condition catches what this one lets pass, so that it only chooses among reviewers."""
     known = [name for name in (*SHELLS, *(tool.name for tool in tools)) if rule.names(name)]
     always = [each for each in policy.rules if each.when is None]
@@ -159,9 +162,10 @@ class _Bound:
 
 
 def _bounds(policy: Policy) -> Iterator[_Bound]:
-    for index, rule in enumerate(policy.in_file_order):
-        label, text = f'checkpoint "{rule.checkpoint_id}"', _QUOTED.sub("''", rule.when or "")
-        yield _Bound("checkpoint", index, "when", label, rule.names, text, rule.money)
+    for index, each in enumerate(policy.in_file_order):
+        label, text = f'checkpoint "{each.checkpoint_id}"', _QUOTED.sub("''", each.when or "")
+        money = each.money if isinstance(each, Rule) else ()
+        yield _Bound("checkpoint", index, "when", label, each.names, text, money)
     for index, limit in enumerate(policy.limits):
         declared = policy.defaults.money
         yield _Bound("limit", index, "of", f'limit "{limit.name}"', limit.names, limit.of, declared)
@@ -183,12 +187,42 @@ def _could_have_facts(tools: list[Tool], names: Callable[[str], bool]) -> bool:
     return not named or any(tool.facts is not None for tool in named)
 
 
-def _of_rule(rule: Rule, tools: list[Tool], money: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    named = [tool for tool in tools if rule.names(tool.name)]
-    if not named:
-        hint = meant(rule.action_pattern, (tool.name for tool in tools))
+def _of_checkpoint(
+    checkpoint: Checkpoint, tools: list[Tool], money: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """``money``: what the defaults declare."""
+    named = [tool for tool in tools if checkpoint.names(tool.name)]
+    if tools and not named:
+        hint = meant(checkpoint.action_pattern, (tool.name for tool in tools))
         words = f'"action_pattern" matches none of the loaded tools{hint}'
         yield "action_pattern", f"{words}; only other programs can match it"
+    if isinstance(checkpoint, Denial):
+        yield from _of_denial(checkpoint)
+    elif isinstance(checkpoint, Rule):
+        yield from _of_rule(checkpoint, named, checkpoint.money if checkpoint.money != money else ())
+    outcome = "denies" if isinstance(checkpoint, Denial) else "asks"
+    for tool in named:
+        for path in _judged(checkpoint.when or ""):
+            if problem := _missing(tool, path):
+                yield "when", f'"when" looks at {".".join(path)}, but {problem}, so that it always {outcome}'
+
+
+def _of_denial(denial: Denial) -> Iterator[tuple[str, str]]:
+    """What denies more, or less, than its author may think."""
+    unsure = _judged(denial.when or "")
+    if unsure and denial.names(_ANY_TOOL):
+        path = ".".join(unsure[0])
+        words = f'"when" reads {path}, and "action_pattern" names every tool: each call without it is denied'
+        yield "when", f"{words}; write has({path}) && … to deny only those that have it"
+    if mentions_command(denial.when or ""):
+        words = '"when" recognizes commands by their text, which is a guard rail and not a wall'
+        instead = (
+            "`rm -rf` can be written `rm -r -f`, so let another checkpoint ask about what it does not deny"
+        )
+        yield "when", f"{words}: {instead}"
+
+
+def _of_rule(rule: Rule, named: list[Tool], money: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for each in _never_there(money, named):
         problem = (
             _missing(named[0], tuple(each.split("."))) if len(named) == 1 else "none of its tools has it"
@@ -198,9 +232,6 @@ def _of_rule(rule: Rule, tools: list[Tool], money: tuple[str, ...]) -> Iterator[
         for key, path in _filled_in(rule):
             if problem := _missing(tool, path):
                 yield key, f'"{key}" fills in {".".join(path)}, but {problem}'
-        for path in _judged(rule.when or ""):
-            if problem := _missing(tool, path):
-                yield "when", f'"when" looks at {".".join(path)}, but {problem}, so that it always asks'
 
 
 def _never_there(paths: tuple[str, ...], tools: list[Tool]) -> list[str]:

@@ -26,6 +26,7 @@ from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, requests
+from agent.usecases.executions.programs import ClaimRefused
 from agent.usecases.grants import Cover
 from signoff.errors import Conflict, MalformedArguments
 from signoff.values import Action
@@ -50,7 +51,10 @@ class ReadyToRun:
 async def ready_call(
     services: Services, work: OpenCallDetails, agent: Agent, tool: Tool
 ) -> ReadyToRun | bool:
-    """Judge the call again. False: it was given up; True: people are asked again."""
+    """Judge the call again. False: it was given up; True: people are asked again.
+
+    Raises ClaimRefused if policy denies what people approved for a program.
+    """
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     # Read once only: a default may be another one each time.
     stored = decided or (Action.from_canonical(work.action_judged) if work.action_judged else None)
@@ -67,33 +71,48 @@ async def ready_call(
         await claims.give_up(services, work, tool, claims.TOOL_CHANGED)
         return False
     call = CurrentCall(work, agent, tool, action, facts)
-    judgement = judge(services.policy, call.proposal)
-    if decided is None and judgement.verdict == "deny":
-        why = f"policy denies this now: {judgement.because}"
-        await claims.give_up(services, work, tool, why, epoch=judgement.epoch, judgement=judgement)
-        return False
-    if decided is None and stored is not None and stored.canonical != action.canonical:
-        await claims.give_up(services, work, tool, claims.TOOL_CHANGED, epoch=judgement.epoch)
-        return False
-    uses = uses_of(services.policy, call.proposal)
-    if decided is None and judgement.rule is not None:
-        covers = await covers_of_call(services, call, judgement)
-        return ReadyToRun(action, uses, judgement.epoch, covers)
+    judgement, uses = judge(services.policy, call.proposal), uses_of(services.policy, call.proposal)
     if decided is None:
-        return ReadyToRun(action, uses, judgement.epoch, judgement=judgement)
+        return await _ready_unasked(services, call, stored, judgement, uses)
     would = would_run(agent, tool, action, facts, judgement)
     missing = uncovered(work, decided, would)
     if missing is None:
         return ReadyToRun(action, uses, judgement.epoch)
+    if judgement.verdict == "deny" and tool.external:
+        # The approval stays until it lapses: another policy may let it begin.
+        raise ClaimRefused("denied", _denied(judgement))
     if judgement.verdict == "deny" or is_unneeded(work):
         over = f"{missing.because}, and the run has ended; nothing ran"
-        why = f"policy denies this now: {judgement.because}" if judgement.verdict == "deny" else over
+        why = _denied(judgement) if judgement.verdict == "deny" else over
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
         return False
     _, states = await within_limits(services, call.proposal, judgement, uses, work.call.id)
     judgement = await with_rejection(services.db, call.proposal, judgement)
     new = question(services, call, judgement, states, await context_of(services, call, judgement))
     return await _void_and_ask(services, work, new, missing)
+
+
+async def _ready_unasked(
+    services: Services,
+    call: CurrentCall,
+    stored: Action | None,
+    judgement: Judgement,
+    uses: tuple[Use, ...],
+) -> ReadyToRun | bool:
+    work, tool, action, epoch = call.work, call.tool, call.action, judgement.epoch
+    if judgement.verdict == "deny":
+        await claims.give_up(services, work, tool, _denied(judgement), epoch=epoch, judgement=judgement)
+        return False
+    if stored is not None and stored.canonical != action.canonical:
+        await claims.give_up(services, work, tool, claims.TOOL_CHANGED, epoch=epoch)
+        return False
+    if judgement.rule is None:
+        return ReadyToRun(action, uses, epoch, judgement=judgement)
+    return ReadyToRun(action, uses, epoch, await covers_of_call(services, call, judgement))
+
+
+def _denied(judgement: Judgement) -> str:
+    return f"policy denies this now: {judgement.told}"
 
 
 async def _void_and_ask(

@@ -70,7 +70,7 @@ def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy]
     facts = call.facts_shown
     judged = policy.judge(tool.traits, action, facts.values, call.agent, requester)
     if judged.verdict == "deny":
-        return f"policy denies it now: {judged.because}", Remedy.CANCEL
+        return f"policy denies it now: {judged.told}", Remedy.CANCEL
     if call.request_id is None:
         same = tool.version == action.tool_version
         return None if same else (f"the tool is now at version {tool.version}", Remedy.ASK_AGAIN)

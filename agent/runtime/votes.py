@@ -6,11 +6,12 @@ before the tool begins. Other calls become ready, for ``advance_call``.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import structlog
@@ -27,7 +28,7 @@ from agent.fault_points import point
 from agent.runtime import attempts, claims
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
-from agent.runtime.judging.evaluation import judge, uses_of
+from agent.runtime.judging.evaluation import denial_of_asked, judge, uses_of
 from agent.runtime.judging.run_calls import as_of_now, proposal_of, would_run
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
@@ -73,7 +74,16 @@ class Votes:
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
         """Returns, or raises ``OutcomeUnknown``, by its ``deadline`` (monotonic). The approved call may have begun."""
+        if ballot.verdict is Verdict.APPROVE:
+            ballot = replace(ballot, denied=await self._denied(ballot.request_id, deadline))
         return await self._wave.join(_Cast(ballot, deadline))
+
+    async def _denied(self, request_id: UUID, deadline: float) -> str | None:
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                return await denial_of_asked(self._services, request_id)
+        except TimeoutError:
+            raise _too_late() from None
 
     async def finish(self) -> None:
         await self._wave.finish()

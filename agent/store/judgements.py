@@ -56,7 +56,7 @@ def insert(
         "facts": canonical_bytes(dict(given.facts)) if kept and given.facts is not None else None,
         "facts_failed": given.facts_failed,
         "verdict": judgement.verdict,
-        "checkpoint_id": judgement.rule.checkpoint_id if judgement.rule else None,
+        "checkpoint_id": judgement.checkpoint_id,
         "because": judgement.because,
         "ruled": ruled,
         "ruled_by": ruled_by,

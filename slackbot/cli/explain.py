@@ -12,6 +12,7 @@ from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.limits import Caller
 from agent.domain.policy import Policy
 from agent.domain.request import EXTERNAL
+from agent.domain.rules import Denial
 from agent.runtime.agents import Registry, load_agents
 from agent.runtime.judging.evaluation import Proposal, judge
 from signoff.values import Action, Person
@@ -44,6 +45,8 @@ def explain(
     judged = judge(judging, _proposal(registry, agent, asked, Facts(facts), requester))
     terminal.table(["checkpoint", "result", "why"], _steps(judging, judged), nothing="no checkpoint names it")
     typer.echo(terminal.line(f"verdict: {judged.verdict}, because {judged.because}"))
+    if judged.denial is not None:
+        typer.echo(terminal.line(f"the agent reads: {judged.told}"))
     for line in (*_asked(judged), *_observed(judged)):
         typer.echo(terminal.line(line))
 
@@ -51,10 +54,11 @@ def explain(
 def _steps(policy: Policy, judged: Judgement) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
     caught = False
-    for rule, applies, because in policy.explain(judged.inputs) if judged.inputs else ():
-        result = "does not apply" if not applies else "would also catch it" if caught else "catches it"
-        why = because.partition(f'checkpoint "{rule.checkpoint_id}"')[2].removeprefix(": ")
-        rows.append((rule.checkpoint_id, result, terminal.line(why or "it has no condition", 400)))
+    for each, applies, because in policy.explain(judged.inputs) if judged.inputs else ():
+        catches = "denies it" if isinstance(each, Denial) else "catches it"
+        result = "does not apply" if not applies else "would also catch it" if caught else catches
+        why = because.partition(f'checkpoint "{each.checkpoint_id}"')[2].removeprefix(": ")
+        rows.append((each.checkpoint_id, result, terminal.line(why or "it has no condition", 400)))
         caught = caught or applies
     return rows
 

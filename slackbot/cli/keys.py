@@ -10,7 +10,7 @@ from agent.domain import checkpoints
 from agent.domain.api_keys import KeyLine, Scope
 from agent.domain.expression import compile_when
 from agent.domain.policy import Policy
-from agent.domain.rules import Rule
+from agent.domain.rules import Checkpoint
 from agent.usecases import api_keys
 from agent.usecases import policy as policies
 from signoff.gate.options import duration
@@ -128,7 +128,7 @@ async def _about_agents(db: Database) -> list[str]:
     stored = await policies.in_force(db)
     now = checkpoints.load(stored.source, filename=f"policy {stored.epoch}") if stored else Policy()
     limits = [f'limit "{limit.name}"' for limit in now.limits if limit.per == "agent"]
-    rules = [f'checkpoint "{rule.checkpoint_id}"' for rule in now.in_file_order if _reads_agent(rule)]
+    rules = [f'checkpoint "{each.checkpoint_id}"' for each in now.in_file_order if _reads_agent(each)]
     if not limits and not rules:
         return []
     those = ", ".join([*rules, *limits])
@@ -137,8 +137,8 @@ async def _about_agents(db: Database) -> list[str]:
     ]
 
 
-def _reads_agent(rule: Rule) -> bool:
-    return rule.when is not None and "agent" in compile_when(rule.when).variables
+def _reads_agent(checkpoint: Checkpoint) -> bool:
+    return checkpoint.when is not None and "agent" in compile_when(checkpoint.when).variables
 
 
 def _show_once(secret: str) -> None:

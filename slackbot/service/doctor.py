@@ -87,7 +87,11 @@ def _checkpoints(policy: Policy | SignoffError) -> Finding:
     if isinstance(policy, SignoffError):
         remedy = "fix the file, or run `signoff init` to write one to start from"
         return Finding("checkpoints", False, str(policy), remedy)
-    return Finding("checkpoints", True, f"{len(policy.rules)} in the file, and defaults for the rest")
+    return Finding(
+        "checkpoints",
+        True,
+        f"{len(policy.rules) + len(policy.denials)} in the file, and defaults for the rest",
+    )
 
 
 async def _database(configured: Settings, database: Database | None, url: str | None) -> Finding:

@@ -53,6 +53,14 @@ checkpoint_id = "theirs"
 action_pattern = "close"
 when = "agent == 'refunds' && requester == 'U0ADA'"
 """
+DENYING = f"""{OLD}
+[[checkpoint]]
+checkpoint_id = "never"
+action_pattern = "process_refund"
+when = "facts.price > 1400.0"
+verdict = "deny"
+because = "The bank does that."
+"""
 NEW = OLD.replace("args.amount > 10 &&", "args.amount > 500 &&")
 
 
@@ -69,6 +77,11 @@ def test_explain_says_which_rule_wins_and_who_would_be_asked(signoff: Command, t
     assert "UTC if asked now; then it expires" in said
     assert "verdict: run" in signoff(*refund, "--fact", "price=5").said
     assert "needs the missing field" in signoff(*refund).said  # no fact is known
+    file.write_text(DENYING)
+    said = signoff(*refund, "--fact", "price=1500.0").said
+    assert "denies it           │ when (facts.price > 1400.0) is true" in said
+    assert "would also catch it" in said
+    assert "the agent reads: The bank does that" in said
     (wrong,) = [
         line for line in signoff(*refund, "--arg", "amount").said.splitlines() if "name=value" in line
     ]

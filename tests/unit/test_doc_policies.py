@@ -59,6 +59,7 @@ MUST_BE_ASKED: dict[tuple[str, str], list[Call]] = {
     ("docs/quickstart.md", "refund-over-limit"): LARGE,
     ("docs/policy.md", "refund-over-500"): [*refunds(500.5, 501, 1e9), *UNKNOWN],
     ("docs/policy.md", "refund-over-limit"): [*LARGE, *DELETIONS],
+    ("docs/policy.md", "never-above-10000"): [*refunds(10000.01, 1e9), *UNKNOWN],
     ("docs/policy.md", "small-refunds"): [*refunds(0, 100, 100.01, 5000, region="eu"), *UNKNOWN],
     ("docs/policy.md", "refunds (limit)"): [*refunds(1, 5000.5, 1e9), *UNKNOWN],
     ("docs/policy.md", "refunds"): LARGE,
@@ -176,7 +177,7 @@ def _policy(block: Block) -> Policy:
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=str)
 def test_each_example_asks_what_it_must(block: Block) -> None:
-    """An example without such calls fails; a call counts as asked if the example's own rules ask, not the default."""
+    """An example without such calls fails; a call counts if the example's own rules ask or deny, not the default."""
     calls = MUST_BE_ASKED.get(_key(block))
     assert calls, f"{block}: name calls that this example must ask people about"
     policy = _policy(block)
@@ -197,6 +198,8 @@ def test_no_example_is_forgotten_and_none_is_left_over() -> None:
 def _asks(policy: Policy, call: Call) -> bool:
     action, traits = Action(call.tool, "external", call.arguments), ToolTraits(call.tool, "external")
     judged = policy.judge(traits, action, call.facts, "shop", None)
+    if judged.denial is not None:
+        return True
     own = {rule.checkpoint_id for rule in policy.rules}
     if judged.rule is not None and judged.rule.checkpoint_id in own:
         return judged.verdict == "ask"

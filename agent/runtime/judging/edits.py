@@ -59,7 +59,7 @@ async def judge_edit(
 def _edit(policy: Policy, attempt: EditAttempt, proposal: Proposal) -> Edit:
     judgement = judge(policy, proposal)
     if judgement.verdict == "deny":
-        raise Refused(Refusal.EDIT_DENIED)
+        raise Refused(Refusal.EDIT_DENIED, because=judgement.told)
     return Edit(
         attempt.request_id,
         attempt.revision,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.facts import Facts
-from agent.domain.judgement import Judgement, ToolTraits
+from agent.domain.judgement import Inputs, Judgement, ToolTraits
 from agent.domain.limits import Caller, LimitState, Use
 from agent.domain.policy import Policy
 from agent.domain.rules import Rule
@@ -44,6 +44,18 @@ def judge(policy: Policy, proposal: Proposal) -> Judgement:
         proposal.traits, proposal.action, facts.values, proposal.agent, requester, facts_failed=facts.failed
     )
     return _with_terms(judgement, proposal)
+
+
+async def denial_of_asked(services: Services, request_id: UUID) -> str | None:
+    """Why policy denies what people are asked about, with the facts that they see."""
+    policy = services.policies.last_loaded  # votes count even while the one in force cannot be loaded
+    view = await services.db.read(views.request_view, request_id) if policy.denials else None
+    if view is None:
+        return None
+    traits = ToolTraits(view.action.tool, view.action.tool_version)
+    requester = view.requester.user_id if view.requester else None
+    found = policy.denial(Inputs(traits, view.action, view.facts, view.agent, requester))
+    return found.denial.told if found and found.denial else None
 
 
 def uses_of(policy: Policy, proposal: Proposal) -> tuple[Use, ...]:

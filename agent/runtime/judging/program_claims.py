@@ -180,7 +180,7 @@ async def _ask_again(
     because: str,
 ) -> AskedAgain:
     if judgement.verdict == "deny":
-        raise Denied(judgement.because)
+        raise Denied(judgement.told)
     judgement = await with_rejection(services.db, proposal, judgement)
     states = await limits.states(services.db, view.call_id, uses) if uses else ()
     new = _question(services, wanted.principal, view, found, proposal, judgement, states)

@@ -232,7 +232,7 @@ async def _without_review(
         detail, begins = _detail(asked, proposal), None if denied else asked.agent
         await judgements.record(services.db, question.principal, kind, detail, judgement, agent=begins)
     if denied:
-        raise Denied(judgement.because)
+        raise Denied(judgement.told)
     return LetThrough(judgement.because, proposal.facts)
 
 

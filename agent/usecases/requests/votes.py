@@ -161,7 +161,9 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
     unexplained = ballot.verdict.value in request.reason_required and says_nothing(ballot.reason)
     if unexplained:
         return Refused(Refusal.REASON_REQUIRED)
-    return None if request.terms_stand else Refused(Refusal.TERMS_ALTERED)
+    if not request.terms_stand:
+        return Refused(Refusal.TERMS_ALTERED)
+    return Refused(Refusal.DENIED_NOW, because=ballot.denied) if ballot.denied else None
 
 
 def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ballot: Ballot) -> None:

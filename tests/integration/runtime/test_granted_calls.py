@@ -22,7 +22,7 @@ from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.replay import Totals, replay
 from agent.domain.request import Verdict
-from agent.domain.rules import Defaults, GrantLimits, Rule
+from agent.domain.rules import Defaults, Denial, GrantLimits, Rule
 from agent.domain.run import CallState
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent, Registry
@@ -199,6 +199,16 @@ async def test_a_covered_call_runs_without_a_question(shop: Shop) -> None:
     assert shop.done == [10, 20, 30]
     used = await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id)
     assert [row.uses for row in used] == [2]
+
+
+async def test_a_grant_covers_nothing_that_policy_denies(shop: Shop) -> None:
+    """A denying checkpoint comes before a grant; what it does not catch is covered as before."""
+    await shop.allow()
+    never = Denial(checkpoint_id="never", action_pattern="refund", when="args.amount > 25")
+    shop.stage.go_by(replace(POLICY, denials=(never,)))
+    for amount in (20, 30):
+        assert await shop.state(await shop.refund(amount)) is CallState.ANSWERED
+    assert shop.done == [10, 20]
 
 
 async def test_the_claim_of_another_program_is_the_use(shop: Shop) -> None:

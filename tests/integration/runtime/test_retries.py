@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from agent.domain.limits import Limit
 from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus
-from agent.domain.rules import Defaults, Rule
+from agent.domain.rules import Defaults, Denial, Rule
 from agent.domain.run import CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.tool import NotDone, Tool, ToolContext
@@ -24,6 +25,7 @@ from tests.integration.runtime.test_runtime_attempts import proposing
 ALLOW = Policy(defaults=Defaults(unmatched="allow"))
 ASK = Policy(defaults=Defaults(unmatched="review"))
 DENY = Policy(defaults=Defaults(unmatched="deny"))
+NEVER = Denial(checkpoint_id="never", action_pattern="pay", because="too late for that")
 LARGE = Rule(
     checkpoint_id="large",
     action_pattern="pay",
@@ -146,9 +148,10 @@ async def test_an_approval_covers_the_retries(stage) -> None:
     [
         (Policy(rules=(LARGE,)), "paid", 2),
         (DENY, "Error: policy denies this now", 1),
+        (replace(ALLOW, denials=(NEVER,)), "Error: policy denies this now: too late for that", 1),
         (Policy(rules=(ALL,)), "Error: this needs approval now", 1),
     ],
-    ids=["lets it run", "denies", "asks"],
+    ids=["lets it run", "denies unmatched", "denies", "asks"],
 )
 async def test_a_retry_without_facts_is_judged_by_those_of_the_first_attempt(
     stage, now: Policy, answer: str, attempts: int

@@ -18,8 +18,10 @@ from agent.database.address import Address
 from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
+from agent.domain.policy import Policy
 from agent.domain.request import RequestStatus
 from agent.runtime import votes as votes_module
+from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.usecases import requests
@@ -32,7 +34,7 @@ from tests.integration.asking import GRACE, LINUS, Asked, ask, ballot, blocked, 
 
 def votes_of(db: Database) -> Votes:
     """As a process has them that is no worker."""
-    return Votes(cast("Services", type("Parts", (), {"db": db})()))
+    return Votes(cast("Services", type("Parts", (), {"db": db, "policies": PolicyInForce(db, Policy())})()))
 
 
 async def held(url: str, asked: Asked) -> psycopg.AsyncConnection[Any]:
