@@ -8,6 +8,9 @@ Duration = str | float | timedelta
 FORMS = 'a time such as "72h", "30m" or "1h30m", or a number of seconds'
 
 _PARTS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
+_IN_WORDS = re.compile(
+    r"\s*(\d{1,9})\s*(d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?)\s*\Z", re.ASCII | re.IGNORECASE
+)
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z", re.ASCII)
 _LONGEST = 100 * 365 * 86_400
 """Keeps now + duration a valid date."""
@@ -33,9 +36,15 @@ def _read(text: str) -> float:
         return float(text)
     parts = _PARTS.match(text) if text else None
     if parts is None:
-        raise ValueError(f"must be {FORMS}")
+        raise ValueError(f"must be {FORMS}{_meant(text)}")
     days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _meant(text: str) -> str:
+    """For words and capitals, such as "3 days"."""
+    found = _IN_WORDS.match(text)
+    return f' (did you mean "{found[1]}{found[2][0].lower()}"?)' if found else ""
 
 
 def _number(given: object) -> float:

@@ -29,7 +29,7 @@ class MalformedArguments(SignoffError):
     """A value has no canonical JSON form: `path` is where (`$.items[2].price`), `problem` a phrase that follows it."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
+        super().__init__(problem if path == "$" else f"{path}: {problem}")
         self.path = path
         self.problem = problem
 

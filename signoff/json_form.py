@@ -148,12 +148,17 @@ def difference(one: Any, other: Any, path: tuple[int | str, ...] = ()) -> str | 
 
 def malformed(error: ValidationError) -> MalformedArguments:
     """With all problems, and the path of the first."""
-    problems = [(shown_path(item["loc"]), item["msg"]) for item in error.errors(include_url=False)]
+    problems = [(shown_path(item["loc"]), phrase(item)) for item in error.errors(include_url=False)]
     (path, problem), *others = problems
-    rest = [f"{where}: {what}" for where, what in others[: _SHOWN_PROBLEMS - 1]]
+    rest = [str(MalformedArguments(*other)) for other in others[: _SHOWN_PROBLEMS - 1]]
     if (unshown := len(others) - len(rest)) > 0:
         rest.append(f"and {unshown} more")
     return MalformedArguments(path, "; ".join([problem, *rest]))
+
+
+def phrase(item: Mapping[str, Any]) -> str:
+    """What is wrong, without pydantic's own beginning."""
+    return re.sub(r"\A(?:Value error|Assertion failed), ", "", str(item["msg"]))
 
 
 def shown_path(steps: tuple[int | str, ...]) -> str:

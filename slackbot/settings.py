@@ -21,6 +21,7 @@ from agent.domain import checkpoints
 from agent.domain.policy import Policy
 from agent.domain.webhook_urls import Network, networks
 from signoff.errors import SignoffError
+from signoff.json_form import phrase
 from slackbot.masking import clean_now
 from slackbot.outbound.mail_server import MailServer, sender_address
 
@@ -311,8 +312,7 @@ def _read_files(given: dict[str, str | Any]) -> list[str]:
 
 def _in_one_line(problem: Any) -> str:
     name = problem["loc"][0] if problem["loc"] else ""
-    words = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{name}: {words}" if name else words
+    return f"{name}: {phrase(problem)}" if name else phrase(problem)
 
 
 def _public_address(value: str) -> str:

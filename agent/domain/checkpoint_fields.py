@@ -2,7 +2,9 @@
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
 
+import json
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -11,6 +13,7 @@ from agent.domain.description_template import ROOTS, check
 from agent.domain.expression import compile_pattern, compile_when
 from agent.domain.link_template import check_link
 from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Unmatched
+from agent.domain.spelling import meant
 from signoff.durations import seconds_of
 from signoff.values import Risk
 
@@ -45,7 +48,9 @@ def text(value: Any) -> str:
 
 def boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("must be true or false, without quotes")
+        instead = {"yes": "true", "true": "true", "1": "true", "no": "false", "false": "false", "0": "false"}
+        fix = instead.get(str(value).lower())
+        raise ValueError(f"must be true or false, without quotes{f'; write {fix}' if fix else ''}")
     return value
 
 
@@ -90,7 +95,7 @@ def link_template(value: Any) -> str:
 
 
 def reason_required(value: Any) -> tuple[NeedsReason, ...]:
-    given = {_one_of(entry, ["approve", "reject"]) for entry in _listed(value)}
+    given = {one_of(entry, ["approve", "reject"]) for entry in _listed(value)}
     both: tuple[NeedsReason, ...] = ("approve", "reject")
     return tuple(answer for answer in both if answer in given)
 
@@ -121,7 +126,7 @@ def remind_at(value: Any) -> tuple[float, ...]:
 
 
 def on_timeout(value: Any) -> OnTimeout:
-    return "escalate" if _one_of(value, ["expire", "escalate"]) == "escalate" else "expire"
+    return "escalate" if one_of(value, ["expire", "escalate"]) == "escalate" else "expire"
 
 
 def redact(value: Any) -> tuple[str, ...]:
@@ -163,19 +168,19 @@ def email(value: Any) -> tuple[str, ...]:
 
 
 def risk(value: Any) -> Risk:
-    return Risk(_one_of(value, [level.value for level in Risk]))
+    return Risk(one_of(value, [level.value for level in Risk]))
 
 
 def on_reject(value: Any) -> OnReject:
-    return "stop" if _one_of(value, ["stop", "tell_model"]) == "stop" else "tell_model"
+    return "stop" if one_of(value, ["stop", "tell_model"]) == "stop" else "tell_model"
 
 
 def rejected_again(value: Any) -> RejectedAgain:
-    return "show" if _one_of(value, ["refuse", "show"]) == "show" else "refuse"
+    return "show" if one_of(value, ["refuse", "show"]) == "show" else "refuse"
 
 
 def verdict(value: Any) -> str:
-    return _one_of(value, ["ask", "deny"])
+    return one_of(value, ["ask", "deny"])
 
 
 def because(value: Any) -> str:
@@ -185,7 +190,7 @@ def because(value: Any) -> str:
 
 
 def unmatched(value: Any) -> Unmatched:
-    choice = _one_of(value, ["review", "allow", "deny"])
+    choice = one_of(value, ["review", "allow", "deny"])
     return "allow" if choice == "allow" else "deny" if choice == "deny" else "review"
 
 
@@ -209,7 +214,7 @@ def escalate_to(value: Any) -> tuple[str, ...]:
 
 def approvals_required(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError("must be a whole number, 1 or more")
+        raise ValueError("must be a whole number, 1 or more, without quotes")
     return value
 
 
@@ -227,21 +232,37 @@ def duration(value: Any) -> timedelta:
     return timedelta(seconds=amount)
 
 
-def _one_of(value: Any, choices: list[str]) -> str:
+def one_of(value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
-        raise ValueError(f"must be one of {', '.join(choices)}")
+        hint = meant(value.strip().lower(), choices) if isinstance(value, str) else ""
+        raise ValueError(f"must be one of {', '.join(choices)}{hint}")
     return str(value)
 
 
 def _listed(value: Any) -> list[Any]:
+    if isinstance(value, str | int | float):
+        raise ValueError(f"must be a list; write [{json.dumps(value, ensure_ascii=False)}]")
     if not isinstance(value, list):
         raise ValueError("must be a list")
     return value
+
+
+def _where_ids_are(entry: Any) -> str:
+    """In Slack, whose people know names."""
+    text = entry.strip() if isinstance(entry, str) else ""
+    mention = re.fullmatch(r"<(?:@|!subteam\^)([UWS][A-Z0-9]{2,20})(?:\|[^>]*)?>", text)
+    if mention or re.fullmatch(r"[UWS]\d[A-Z0-9]{1,19}", text.upper()):
+        return f'write "{mention[1] if mention else text.upper()}"'
+    if re.match(r"#|[CG][A-Z0-9]{7,}\Z", text):
+        return 'a channel is set with "channel", and "channel" among the approvers are its members'
+    group = 'a group\'s id is in Slack under "People" > "User groups" > the group > "⋮" > "Copy group ID"'
+    person = 'a person\'s is in the profile under "⋮" > "Copy member ID"'
+    return f"{group}; {person}"
 
 
 def _ids(value: Any, shape: str, words: set[str]) -> tuple[str, ...]:
     for entry in _listed(value):
         fits = isinstance(entry, str) and (entry in words or _USER.match(entry) or _GROUP.match(entry))
         if not fits:
-            raise ValueError(f"{entry!r} is not {shape}")
+            raise ValueError(f"{entry!r} is not {shape}; {_where_ids_are(entry)}")
     return tuple(dict.fromkeys(value))

@@ -5,7 +5,6 @@ A key that would not be enforced is an error: a control without effect is worse 
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from agent.domain.policy import Policy
 from agent.domain.rules import Defaults, Denial, GrantLimits, ObservedRule, Rule, on_reject_by_risk
 from agent.domain.spelling import meant
 from agent.domain.toml_lines import Lines
+from agent.domain.toml_mistakes import syntax_problem
 from signoff.errors import MalformedArguments
 from signoff.json_paths import is_redacted
 
@@ -93,7 +93,7 @@ def load(
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PolicyError([_syntax_problem(error, filename, text)]) from None
+        raise PolicyError([syntax_problem(error, filename, text)]) from None
     reader = _Reader(filename, Lines(text), no_mail, no_lookups, now)
     policy = reader.policy(tables, text)
     if reader.problems:
@@ -310,12 +310,3 @@ def _unknown(key: str, known: Mapping[str, Any]) -> str:
         place = "[defaults]" if elsewhere is DEFAULTS else "a [[checkpoint]]"
         return f'"{key}" belongs in {place}'
     return f'unknown key "{key}"{meant(key, known)}'
-
-
-def _syntax_problem(error: Exception, filename: str, text: str) -> str:
-    at = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
-    if at is None:
-        return f"{filename}:1: {error}"
-    line, column = at.groups()
-    where = f"column {column}" if line else "at the end"
-    return f"{filename}:{line or text.count(chr(10)) + 1}: {str(error)[: at.start()]} ({where})"

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from agent.domain.condition_text import CALL_OF_DURATION, correction, number_as_text, patterns
 from agent.domain.spelling import meant
 from signoff.canonical import plain_json
 
@@ -38,12 +39,6 @@ _DURATION = re.compile(r"([-+]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:h|ms|us|m|s))+|0)\
 _PART = re.compile(r"([\d.]+)(h|ms|us|m|s)")
 _MICROSECONDS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
 _CHECKED = "checked_duration"
-# Comments and strings, which contain no calls; calls of `duration`.
-_TOKEN = re.compile(
-    r"""//[^\n]*|\b[bB]?[rR][bB]?(?:\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"[^"\n]*"|'[^'\n]*')"""
-    r"""|\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
-    r"""|(?P<call>\bduration(?=\s*\())"""
-)
 _LOOP = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 _POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.+?)(?: expecting \{.*)?$", re.MULTILINE)
 
@@ -111,7 +106,7 @@ class When:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic is not an Exception
-            return Applies(True, f"when ({self.text}) failed: {_first_line(error)}")
+            return Applies(True, f"when ({self.text}) failed: {_failure(error)}")
         if value is False:
             return Applies(False, f"when ({self.text}) is false")
         if value is True:
@@ -121,11 +116,18 @@ class When:
 
 @lru_cache(maxsize=1024)
 def compile_when(text: str) -> When:
-    """Raises ValueError for broken syntax and unknown names, with which every action would ask."""
-    import cel  # noqa: PLC0415 - it imports its own command line, which takes a while
-
+    """Raises ValueError for what would make every action ask, with the corrected text where it can be known."""
     if len(text) > MAX_LENGTH:
         raise ValueError(f"is longer than {MAX_LENGTH} characters")
+    try:
+        return _compiled(text)
+    except ValueError as error:
+        raise ValueError(_with_correction(text, str(error))) from None
+
+
+def _compiled(text: str) -> When:
+    import cel  # noqa: PLC0415 - it imports its own command line, which takes a while
+
     try:
         program = cel.compile(text)
     except ValueError as error:
@@ -136,10 +138,47 @@ def compile_when(text: str) -> When:
     functions = set(program.functions())
     _known("function", {name for name in functions if name.isidentifier() and name[0] != "_"}, FUNCTIONS)
     if "duration" in functions:
-        program = cel.compile(_TOKEN.sub(lambda found: _CHECKED if found["call"] else found[0], text))
+        checked = CALL_OF_DURATION.sub(lambda found: _CHECKED if found["call"] else found[0], text)
+        program = cel.compile(checked)
         if "duration" in program.functions():
             raise ValueError("write `duration` directly in front of its parenthesis")
+    for pattern, is_written_out in patterns(text):
+        _check_pattern(pattern, is_written_out)
+    if wrong := number_as_text(text):
+        raise ValueError(f"it {wrong.because}; write {wrong.text}")
     return When(text, frozenset(used & VARIABLES), _exponent([name for name, _ in loops], functions), program)
+
+
+def _with_correction(text: str, problem: str) -> str:
+    """The correction is shown if it compiles and fits a line."""
+    if (corrected := correction(text)) is None:
+        return problem
+    unshown = f"{problem} ({corrected.because})"
+    try:
+        _compiled(corrected.text)
+    except ValueError:
+        return unshown
+    return unshown if "\n" in corrected.text else f"{corrected.because}; write {corrected.text}"
+
+
+def _check_pattern(source: str, is_written_out: bool) -> None:
+    """Raises ValueError. A pattern can take seconds to compile, so none comes from an argument."""
+    import cel  # noqa: PLC0415 - as above
+
+    if not is_written_out:
+        shown = " ".join(source.split())
+        raise ValueError(f"matches({shown}) needs a pattern that is written out, such as matches('^refund-')")
+    pattern = cel.compile(source).execute({})
+    if not isinstance(pattern, str):
+        raise ValueError(f"matches({source}) needs a text")  # noqa: TRY004 - in a file that somebody wrote
+    if "\b" in pattern:
+        raise ValueError(
+            r"in a pattern, \b is a backspace unless the text is written r'…', such as r'\bword'"
+        )
+    try:
+        compile_pattern(pattern)
+    except ValueError as error:
+        raise ValueError(f"matches({source}) has no regular expression: {error}") from None
 
 
 @lru_cache(maxsize=1024)
@@ -153,7 +192,13 @@ def compile_pattern(text: str) -> None:
         problem = re.findall(
             r"^(?:error: )?(.*?)(?:\. Check function arguments.*)?$", str(error), re.MULTILINE
         )
-        raise ValueError(problem[-1]) from None
+        raise ValueError(problem[-1] + _meant_glob(text)) from None
+
+
+def _meant_glob(text: str) -> str:
+    if not re.fullmatch(r"[\w.*?:-]*", text):
+        return ""
+    return f' (did you mean "{text.replace(".", "[.]").replace("*", ".*").replace("?", ".")}"?)'
 
 
 @lru_cache(maxsize=4096)
@@ -233,8 +278,25 @@ def _where(message: str) -> str:
         return message.splitlines()[0]
     line, column, problem = match.groups()
     at = f"column {column}" if line == "1" else f"line {line}, column {column}"
-    return f"{at}: {problem}"
+    return f"{at}: {_in_plain_words(problem)}"
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+def _in_plain_words(problem: str) -> str:
+    """Without the words of the parser."""
+    if found := re.match(r"token recognition error at: '(.*)'\Z", problem):
+        is_quote = found[1][:1] in {"'", '"'}
+        return f"the quote before {found[1][1:]} is not closed" if is_quote else f'"{found[1]}" is unknown'
+    if found := re.match(r"(?:mismatched|extraneous|no viable alternative at) input '(.*)'\Z", problem):
+        return "the condition ends too early" if found[1] == "<EOF>" else f'"{found[1]}" does not fit here'
+    if "Incomplete" in problem:
+        return "a part of the condition is missing"
+    return problem
+
+
+def _failure(error: BaseException) -> str:
+    line = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    if line.startswith("No such overload"):
+        return "a value has another type than the condition expects, such as a number compared with a text"
+    if (called := re.match(r"Undefined variable or function: '(\w+)'", line)) and called[1] in FUNCTIONS:
+        return f"{called[1]} was called with a value of another type than it takes"
+    return line

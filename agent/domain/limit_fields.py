@@ -32,10 +32,8 @@ def of(value: Any) -> str:
 
 
 def per(value: Any) -> Per:
-    for known in get_args(Per):
-        if value == known:
-            return known  # type: ignore[no-any-return]
-    raise ValueError(f"must be one of {', '.join(get_args(Per))}")
+    checkpoint_fields.one_of(value, get_args(Per))
+    return value  # type: ignore[no-any-return]
 
 
 def within(value: Any) -> timedelta:
@@ -53,9 +51,7 @@ def maximum(value: Any) -> Decimal:
 
 
 def then(value: Any) -> Then:
-    if value not in ("ask", "deny"):
-        raise ValueError("must be one of ask, deny")
-    return "deny" if value == "deny" else "ask"
+    return "deny" if checkpoint_fields.one_of(value, ["ask", "deny"]) == "deny" else "ask"
 
 
 LIMIT: dict[str, Callable[[Any], Any]] = {

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from agent.domain.checkpoint_fields import one_of
 from agent.domain.observation import LONGEST
 
 OBSERVE = "observe"
 
 
 def mode(value: Any) -> str:
-    if value not in ("enforce", OBSERVE):
-        raise ValueError("must be one of enforce, observe")
-    return str(value)
+    return one_of(value, ["enforce", OBSERVE])
 
 
 def observe_until(value: Any) -> datetime:

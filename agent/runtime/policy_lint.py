@@ -1,7 +1,8 @@
 """Find parts of a checkpoints file that match no loaded tool, mostly misspelt names.
 
 Not errors: external programs may ask for such tools, a missing value shows as such, a failing condition asks. Also
-finds limits on values that the model writes, where facts are available, and conditions on parts of shell commands.
+finds limits on values that the model writes, where facts are available, conditions on parts of shell commands, and
+deadlines in which nobody can decide.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from agent.domain import facts_sources
+from agent.domain.condition_text import comparisons
 from agent.domain.link_template import placeholder_names
 from agent.domain.people import CHANNEL
 from agent.domain.policy import Policy
@@ -50,21 +52,21 @@ def lint_policy(policy: Policy, registry: Registry, filename: str, now: datetime
 def few_reviewers(policy: Policy, members: Mapping[str, Collection[str]]) -> list[tuple[int, str]]:
     """Lines and sentences about user groups with too few ``members`` for one who asks and one who gives a reason."""
     lines, seen = Lines(policy.source), set[str]()
-    tables: list[tuple[str, int, Terms, str]] = [
-        ("defaults", 0, policy.defaults, "[defaults]"),
-        *(
-            ("checkpoint", index, each, f'checkpoint "{each.checkpoint_id}"')
-            for index, each in enumerate(policy.in_file_order)
-            if isinstance(each, Rule)
-        ),
-    ]
     found = []
-    for table, index, terms, label in tables:
+    for table, index, terms, label in _all_terms(policy):
         sentence = _too_few(terms, members)
         if sentence is not None and sentence not in seen:
             seen.add(sentence)  # most checkpoints have the approvers of the defaults
             found.append((lines.of(table, index, "approvers"), f"{label}: {sentence}"))
     return found
+
+
+def _all_terms(policy: Policy) -> Iterator[tuple[str, int, Terms, str]]:
+    """Table, index among those of its name, terms, and label."""
+    yield "defaults", 0, policy.defaults, "[defaults]"
+    for index, each in enumerate(policy.in_file_order):
+        if isinstance(each, Rule):
+            yield "checkpoint", index, each, f'checkpoint "{each.checkpoint_id}"'
 
 
 def user_groups(policy: Policy) -> list[str]:
@@ -108,6 +110,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
     for index, checkpoint in enumerate(policy.in_file_order):
         for key, sentence in _of_checkpoint(checkpoint, tools, policy.defaults.money):
             yield "checkpoint", index, key, f'checkpoint "{checkpoint.checkpoint_id}": {sentence}'
+    yield from _short_deadlines(policy)
     yield from _partial_comparisons(policy, tools)
     for measure in _bounds(policy):
         if (path := _claimed(measure.text, measure.money)) and _could_have_facts(tools, measure.names):
@@ -205,6 +208,9 @@ def _of_checkpoint(
         for path in _judged(checkpoint.when or ""):
             if problem := _missing(tool, path):
                 yield "when", f'"when" looks at {".".join(path)}, but {problem}, so that it always {outcome}'
+        for name, literal in comparisons(checkpoint.when or ""):
+            if problem := _of_another_type(tool, name, literal):
+                yield "when", f'"when" compares args.{name} with {literal}, but {problem}'
 
 
 def _of_denial(denial: Denial) -> Iterator[tuple[str, str]]:
@@ -251,6 +257,37 @@ def _judged(when: str) -> list[tuple[str, ...]]:
     code = _QUOTED.sub("''", when)
     asked_for = {found for has in _ASKED_FOR.findall(code) for found in _LOOKED_AT.findall(has)}
     return [path for path in dict.fromkeys(_LOOKED_AT.findall(code)) if path not in asked_for]
+
+
+_TYPES = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+
+
+def _of_another_type(tool: Tool, name: str, literal: str) -> str | None:
+    """Values of different types are never equal, so that `==` is always false, and lets every call pass."""
+    kind = tool.signature.schema.get("properties", {}).get(name, {}).get("type")
+    is_text = literal[-1] in "\"'"
+    fitting = (
+        {"string"} if is_text else {"boolean"} if literal in ("true", "false") else {"integer", "number"}
+    )
+    if kind not in _TYPES or kind in fitting:
+        return None
+    instead = f'"{literal}"' if kind == "string" else literal.strip("\"'")
+    known = kind == "string" or instead in ("true", "false") or instead.lstrip("-").replace(".", "").isdigit()
+    return f"in {tool.name} it is {_TYPES[kind]}{f'; write {instead}' if known else ''}"
+
+
+_SHORT = timedelta(minutes=1)
+
+
+def _short_deadlines(policy: Policy) -> Iterator[_Finding]:
+    """A number without a unit is seconds, which few mean."""
+    for table, index, terms, label in _all_terms(policy):
+        if table == "checkpoint" and terms.timeout == policy.defaults.timeout:
+            continue
+        if terms.timeout < _SHORT:
+            seconds = f"{terms.timeout.total_seconds():g}"
+            words = f'"timeout" is {seconds} seconds, in which hardly anybody can decide'
+            yield table, index, "timeout", f'{label}: {words}; {seconds} hours are "{seconds}h"'
 
 
 def _missing(tool: Tool, path: tuple[str, ...]) -> str | None:

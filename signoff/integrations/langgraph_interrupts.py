@@ -12,6 +12,7 @@ from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsByTool
 from signoff.durations import Duration
 from signoff.errors import MalformedArguments, SignoffError
+from signoff.json_form import malformed
 from signoff.sessions import session_named
 
 PAGE = 20
@@ -29,8 +30,7 @@ class ExactModel(BaseModel):
 
 
 def not_as_expected(what: str, error: ValidationError) -> UnsupportedInterrupt:
-    where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-    return UnsupportedInterrupt(f"the interrupt is {what} ({where})")
+    return UnsupportedInterrupt(f"the interrupt is {what} ({malformed(error)})")
 
 
 class Options(TypedDict, total=False):

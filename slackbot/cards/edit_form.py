@@ -5,6 +5,7 @@ from typing import Any
 
 from agent.domain.masked_action import MaskedAction
 from agent.domain.request_view import RequestView
+from signoff.errors import MalformedArguments
 from signoff.values import Action
 from slackbot.cards import blocks, form, inert
 from slackbot.cards.modals import modal
@@ -85,7 +86,7 @@ def edit_errors(
         if _is_about(path, each.property.name):
             return {each.block_id: inert.line(problem, MAX_ERROR)}
     changed = [each.block_id for each in known if _is_changed(each.property.name, original.arguments, edited)]
-    message = problem if path == "$" else f"{path}: {problem}"
+    message = str(MalformedArguments(path, problem))
     return {at: inert.line(message, MAX_ERROR) for at in (changed or there)[:1]}
 
 

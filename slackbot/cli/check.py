@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -9,10 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.domain import tool_outline
+from agent.domain.limits import length
 from agent.domain.policy import Policy
+from agent.domain.rules import Terms
 from agent.runtime.agents import Registry, load_agents
 from agent.runtime.policy_lint import few_reviewers, lint_policy, user_groups
 from agent.runtime.tool_lint import lint_tools
+from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
 from slackbot.cli.explain import explain
 from slackbot.cli.open_work import OpenWorkChoice, check_pending
@@ -82,10 +86,21 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
         Console().print(table)
     else:  # not wrapped, so that the command can be copied
         typer.echo("no agents are loaded; name their modules, as in: SIGNOFF_AGENTS=my_agents signoff check")
+    terminal.table(["checkpoint", "channel", "deadline", "approvers"], _asked(configured, policy), nothing="")
     lines = lint_policy(policy, registry, configured.checkpoints.name, datetime.now(UTC))
     for line in (*lines, *lint_tools(registry), *asyncio.run(_few_reviewers(configured, policy))):
         typer.echo(line, err=True)
     typer.echo(f"policy digest {policy.digest.hex()}")
+
+
+def _asked(configured: Settings, policy: Policy) -> Iterator[tuple[str, str, str, str]]:
+    """Who would be asked where, and how long; the defaults last, as evaluation takes them."""
+    named: list[tuple[str, Terms]] = [(rule.checkpoint_id, rule) for rule in policy.all_rules]
+    for name, terms in (*named, ("[defaults]", policy.defaults)):
+        approvers = ", ".join(terms.approvers)
+        needed = f", {terms.approvals_required} of them" if terms.approvals_required > 1 else ""
+        channel = terms.channel or configured.channel or "not set: SIGNOFF_CHANNEL"
+        yield name, channel, length(terms.timeout), f"{approvers}{needed}"
 
 
 async def _few_reviewers(configured: Settings, policy: Policy) -> list[str]:

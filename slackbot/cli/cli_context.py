@@ -46,8 +46,10 @@ def read_source(configured: Settings) -> str:
         raise SettingsError(
             [f"SIGNOFF_CHECKPOINTS: there is no file {path} (`signoff init` writes one)"]
         ) from None
-    except (OSError, UnicodeError) as error:
-        raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error}"]) from None
+    except UnicodeError:
+        raise SettingsError([f"SIGNOFF_CHECKPOINTS: {path} is not UTF-8; save it as UTF-8"]) from None
+    except OSError as error:
+        raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error.strerror}"]) from None
 
 
 def check_channels(configured: Settings, policy: Policy) -> None:

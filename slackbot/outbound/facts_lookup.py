@@ -53,7 +53,7 @@ class FactsLookups:
         except TimeoutError:
             why = "it did not answer in time"
         except MalformedArguments as error:
-            why = f"its answer cannot be used: {error.path} {error.problem}"
+            why = f"its answer cannot be used: {error}"
         except FAILURES as error:
             why = str(error) or type(error).__name__
         log.warning("facts failed", action="facts.failed", tool=action.tool, url=lookup.url, error=why)

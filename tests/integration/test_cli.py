@@ -445,6 +445,31 @@ def test_check_says_which_rule_catches_each_tool(signoff: Command) -> None:
     assert "policy digest" in ended.said
 
 
+def test_check_says_who_is_asked_where_and_how_long(signoff: Command) -> None:
+    """One row per checkpoint with channel, deadline and approvers, and a line about a deadline in seconds."""
+    (signoff.folder / "checkpoints.toml").write_text(
+        '[defaults]\ntimeout = 24\napprovers = ["U0ADA", "U0GRACE", "U0LIN"]\n'
+        '[[checkpoint]]\ncheckpoint_id = "deletions"\naction_pattern = "delete_*"\n'
+        'channel = "C0OPS"\ntimeout = "1h30m"\napprovers = ["S0FIN", "channel"]\napprovals_required = 2\n'
+    )
+    ended = signoff("check", DATABASE_URL=None, SLACK_BOT_TOKEN=None, SIGNOFF_CHANNEL="C0HOME")
+    assert ended.status == 0, ended.said
+    rows = [[cell.strip() for cell in row.split("│")[1:-1]] for row in ended.said.splitlines()]
+    assert ["deletions", "C0OPS", "1h30m", "S0FIN, channel, 2 of them"] in rows
+    assert ["[defaults]", "C0HOME", "24s", "U0ADA, U0GRACE, U0LIN"] in rows
+    assert 'checkpoints.toml:2: [defaults]: "timeout" is 24 seconds' in ended.said
+    assert '24 hours are "24h"' in ended.said
+
+
+def test_check_names_a_file_of_another_encoding(signoff: Command) -> None:
+    """What a Windows editor or shell writes is named, with what to save it as."""
+    (signoff.folder / "checkpoints.toml").write_text(CHECKPOINTS, encoding="utf-8-sig")
+    said = signoff("check").said
+    assert "begins with a byte order mark (BOM); save it as UTF-8 without one" in said
+    (signoff.folder / "checkpoints.toml").write_text(CHECKPOINTS, encoding="utf-16")
+    assert "checkpoints.toml is not UTF-8; save it as UTF-8" in signoff("check").said
+
+
 def test_check_without_agents_prints_a_command_to_copy(signoff: Command) -> None:
     """The hint is one line, however narrow the terminal is."""
     ended = signoff("check", SIGNOFF_AGENTS=None, COLUMNS="40")
@@ -513,7 +538,7 @@ async def test_check_names_groups_that_leave_too_few_people(signoff: Command) ->
         "reason or a note cannot approve what follows, so have at least 3, or set prevent_self_review or "
         "adviser_may_approve\n"
     ) in two.said
-    assert "S0FINANCE" not in three.said
+    assert "S0FINANCE: " not in three.said
 
 
 def test_check_names_a_misspelt_setting(signoff: Command) -> None:

@@ -9,9 +9,10 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
@@ -21,7 +22,8 @@ from agent.runtime.policy_lint import lint_policy
 from agent.runtime.step_tools import StepTool
 from agent.runtime.steps import ask, step
 from agent.runtime.tool_lint import lint_tools
-from signoff import ApprovalClient, AsyncApprovalClient
+from signoff import ApprovalClient, AsyncApprovalClient, MalformedArguments, tool
+from signoff.canonical import parse_json
 from slackbot import settings
 from slackbot.cli import main
 from slackbot.settings import SettingsError
@@ -208,19 +210,126 @@ FILES = {
         "2 approvals are required, but only 1 can be given",
     ),
     "syntax": ("[[checkpoint]\n", 1, "checkpoints.toml:1:"),
-    "boolean in quotes": (RULE + 'allow_edit = "true"', 4, "must be true or false, without quotes"),
+    "boolean in quotes": (
+        RULE + 'allow_edit = "true"',
+        4,
+        '"allow_edit" must be true or false, without quotes; write true',
+    ),
+    "yes in quotes": (RULE + 'allow_edit = "yes"', 4, "without quotes; write true"),
+    "yes": (RULE + "allow_edit = yes", 4, "write allow_edit = true"),
+    "off": (RULE + "allow_edit = off  # not yet", 4, "write allow_edit = false"),
+    "True": (RULE + "allow_edit = True", 4, "write allow_edit = true"),
+    "None": (RULE + "channel = None", 4, "TOML has no None; leave channel out"),
+    "smart quotes": (RULE + "channel = “C01”", 4, 'quotes must be straight; write channel = "C01"'),
+    "time without quotes": (RULE + "timeout = 24h", 4, 'has quotes; write timeout = "24h"'),
+    "hours in words": (RULE + 'timeout = "24 hours"', 4, '(did you mean "24h"?)'),
+    "hours in capitals": (RULE + 'timeout = "24H"', 4, '(did you mean "24h"?)'),
+    "text without quotes": (RULE + "risk = high", 4, 'has quotes; write risk = "high"'),
+    "capital": (RULE + 'risk = "High"', 4, 'high, critical (did you mean "high"?)'),
+    "entry without quotes": (
+        RULE + "approvers = [U0ADA, 'channel']",
+        4,
+        "approvers = [\"U0ADA\", 'channel']",
+    ),
+    "entry on its own line": (RULE + "approvers = [\n  U0ADA,\n]", 5, 'write "U0ADA"'),
+    "channel as a comment": (RULE + "channel = #ops", 4, 'write channel = "#ops"'),
+    "colon": (RULE + 'timeout: "24h"', 4, 'write timeout = "24h"'),
+    "semicolon": (RULE + 'channel = "#a";', 4, 'not even ";"; write channel = "#a"'),
+    "twice": (RULE + 'risk = "low"\nrisk = "high"', 5, "risk is written twice in this table; keep one"),
+    "open list": (RULE + 'approvers = ["U0ADA"', 4, 'write "]" behind its last entry'),
+    "open quote": (RULE + 'channel = "C01', 4, "the text of channel is not closed"),
+    "one bracket less": ("[[checkpoint]\n", 1, "write [[checkpoint]]"),
+    "half a header": ("[defaults\n", 1, "write [defaults]"),
+    "BOM": ("\ufeff" + RULE, 1, "begins with a byte order mark (BOM); save it as UTF-8 without one"),
+    "list in quotes": (RULE + 'approvers = "channel"', 4, 'must be a list; write ["channel"]'),
+    "backslash in double quotes": (
+        '[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "a\\.b"',
+        3,
+        r"write action_pattern = 'a\.b'",
+    ),
+    "glob": ('[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "*pay"', 3, '(did you mean ".*pay"?)'),
+    "glob in a limit": (
+        '[[limit]]\nname = "a"\naction_pattern = "*.pay"\nof = "count"\nper = "all"\nwithin = "1h"\nmax = 1',
+        3,
+        '(did you mean ".*[.]pay"?)',
+    ),
+    "glob in a grant": (RULE + 'grant_free = { order_id = "*7" }', 4, '(did you mean ".*7"?)'),
+    "glob in a condition": (RULE + "when = \"args.a.matches('*x')\"", 4, '(did you mean ".*x"?)'),
+    "group by name": (
+        RULE + 'approvers = ["@finance"]',
+        4,
+        'a group\'s id is in Slack under "People" > "User groups" > the group > "⋮" > "Copy group ID"',
+    ),
+    "mention": (RULE + 'approvers = ["<@U0ADA>"]', 4, 'write "U0ADA"'),
+    "mention of a group": (RULE + 'notify = ["<!subteam^S0FIN|@finance>"]', 4, 'write "S0FIN"'),
+    "channel among reviewers": (RULE + 'approvers = ["#ops"]', 4, 'a channel is set with "channel"'),
 }
+CONDITIONS = {
+    "facts.price = 1000": "write facts.price == 1000",
+    "args.a === 1": "write args.a == 1",
+    "args.a <> 1": "write args.a != 1",
+    "args.a > 1 and args.b": '"and" is written "&&" in CEL; write args.a > 1 && args.b',
+    "args.a == 'x and y' AND args.b = 'a or b'": "write args.a == 'x and y' && args.b == 'a or b'",
+    "args.a or args.b": "write args.a || args.b",
+    "args.a | args.b": "write args.a || args.b",
+    "not args.a": "write !args.a",
+    "not args.a == 1 && args.b": "write !(args.a == 1) && args.b",
+    "not (args.a == 1)": "write !(args.a == 1)",
+    "'x' not in args.a": "write !('x' in args.a)",
+    "args.a is not None": "write args.a != null",
+    "args.a == True": "write args.a == true",
+    "args.a == ‘x’": "write args.a == 'x'",
+    "args.a in ('x', 'y')": "write args.a in ['x', 'y']",
+    "args.a contains 'x'": "write args.a.contains('x')",
+    "len(args.a) > 1": "write size(args.a) > 1",
+    "args.a > $1,000": "write args.a > 1000",
+    "args.a > 1;": "write args.a > 1",
+    'args.amount > "1000"': 'compares with the text "1000", not with a number; write args.amount > 1000',
+    "'5.50' <= args.amount": "write 5.50 <= args.amount",
+    r"args.a.matches('a\.b')": r"a text with backslashes is written r'…'; write args.a.matches(r'a\.b')",
+    r"args.a == '\d'": r"write args.a == r'\d'",
+    r"args.a.matches('\brm\b')": r"\b is a backspace unless the text is written r'…'",
+    "args.a.matches(args.pat)": "matches(args.pat) needs a pattern that is written out",
+    "matches(args.a, args.pat)": "matches(args.pat) needs a pattern that is written out",
+    "args.a.matches('x' + args.pat)": "needs a pattern that is written out",
+    "args.a.matches(args.b ? 'x' : 'y')": "needs a pattern that is written out",
+    "['x'].exists(p, args.a.matches(p))": "matches(p) needs a pattern that is written out",
+    "args.a.matches('(')": "has no regular expression: unclosed group",
+    "args.a == 'x": "column 11: the quote before x is not closed",
+    "args.a like 'x%'": 'column 8: "like" does not fit here',
+    "args.a >": "column 9: the condition ends too early",
+}
+FILES |= {
+    condition: (f"{RULE}when = '''\n{condition}'''", 4, words) for condition, words in CONDITIONS.items()
+}
+PLUMBING = ("Value error,", "$:", "token recognition", "input '", "ExprContext")
 
 
 @pytest.mark.parametrize("mistake", FILES)
 def test_a_mistake_in_the_policy_names_its_line_and_the_fix(mistake: str) -> None:
-    """A checkpoints file that cannot be enforced is refused with file and line."""
+    """A checkpoints file that cannot be enforced is refused with file and line, what is wrong, and what to write."""
     text, line, words = FILES[mistake]
     with pytest.raises(PolicyError) as failed:
         checkpoints.load(text, filename="checkpoints.toml")
     said = failed.value.problems[0]
     assert said.startswith(f"checkpoints.toml:{line}: ")
     assert words in said
+    assert "\n" not in said
+    assert not any(plumbing in said for plumbing in PLUMBING)
+
+
+RIGHT = [
+    "args.or == 1 && args.a['not'] == 'a = b; c and d'",
+    "args.a.matches(r'^\\d+$') && args.b.matches('^git ' + 'status$') && matches(args.a, ('x'))",
+    "args.day > '2026-11-26' || args.version >= '1.2.3'",
+    "args.a.matches('a,b[)]') // matches(args.b)",
+]
+
+
+@pytest.mark.parametrize("condition", RIGHT)
+def test_a_condition_that_only_looks_like_a_mistake_is_taken(condition: str) -> None:
+    """Words in texts, fields and comments, patterns put together from texts, and texts that are compared as texts."""
+    assert checkpoints.load(f"{RULE}when = '''{condition}'''", filename="checkpoints.toml").rules
 
 
 def test_what_loads_and_was_not_meant_is_said_with_its_line(folder: Path) -> None:
@@ -391,3 +500,34 @@ def _plain() -> None: ...
 
 
 async def _async() -> None: ...
+
+
+def _positive(amount: int) -> int:
+    if amount <= 0:
+        raise ValueError("must be more than nothing")
+    assert amount < 9, "is too much"
+    return amount
+
+
+@tool
+def pay(amount: Annotated[int, AfterValidator(_positive)]) -> str:
+    """Pay."""
+    return str(amount)
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"), [(0, "$.amount: must be more than nothing"), (9, "$.amount: is too much")]
+)
+def test_a_type_says_in_its_authors_words_what_is_wrong(amount: int, said: str) -> None:
+    """The model and people read the sentence of the author, without the beginning that pydantic adds."""
+    with pytest.raises(MalformedArguments) as refused:
+        pay.signature.complete({"amount": amount})
+    assert str(refused.value).startswith(said)  # pytest adds to an assertion
+
+
+def test_what_is_wrong_with_a_whole_value_needs_no_path() -> None:
+    """A problem of everything begins with its own words, not with "$:"."""
+    with pytest.raises(MalformedArguments) as refused:
+        parse_json("{'a': 1}")
+    assert str(refused.value).startswith("is not JSON: ")
+    assert refused.value.path == "$"

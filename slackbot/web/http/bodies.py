@@ -48,7 +48,8 @@ class StrictRequest(Request):
             try:
                 self._json = await by_size(len(body), lambda: read_json(body, MAX_BODY_BYTES))
             except MalformedArguments as fault:
-                raise invalid((fault.path, fault.problem)) from None
+                path = "body" if fault.path == "$" else fault.path
+                raise invalid((path, fault.problem)) from None
         return self._json
 
 

@@ -20,6 +20,7 @@ from agent.domain.errors import DOUBTFUL, NotFound, OutdatedPolicy, Refusal, Ref
 from agent.domain.spelling import meant
 from agent.usecases.api_keys import TooManyCalls
 from signoff.errors import Conflict, MalformedArguments
+from signoff.json_form import phrase
 from slackbot.masking import clean_now
 
 log = structlog.get_logger(__name__)
@@ -96,8 +97,8 @@ def retry_later(kind: str, title: str, detail: str, seconds: float, status: int 
 
 def invalid(*faults: tuple[str, str]) -> ProblemRaised:
     """422 with each error's location. Values may be secrets, so they are not repeated."""
-    errors = [{"path": path, "problem": phrase} for path, phrase in faults]
-    words = "; ".join(f"{path}: {phrase}" for path, phrase in faults[:5])
+    errors = [{"path": path, "problem": what} for path, what in faults]
+    words = "; ".join(str(MalformedArguments(*fault)) for fault in faults[:5])
     return ProblemRaised(422, "invalid", "Invalid", clean_now(words, assigned=False), errors=errors)
 
 
@@ -196,7 +197,7 @@ def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
     if fault["type"] == "extra_forbidden":
         name = str(fault["loc"][-1])
         return f"there is no such field{meant(name, known) if len(fault['loc']) == 2 else ''}"
-    return str(fault["msg"]).removeprefix("Value error, ")
+    return phrase(fault)
 
 
 def _fields(request: Request) -> Iterable[str]:

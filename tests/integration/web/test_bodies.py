@@ -93,7 +93,7 @@ async def test_a_body_has_up_to_20000_values(site: Street) -> None:
     for one in each_kind:
         answer = await program.post("/pending", json=body([one] * (MAX_VALUES - OTHERS + 1)))
         assert answer.status_code == 422, one
-        assert answer.json()["errors"] == [{"path": "$", "problem": "has more than 20,000 values"}]
+        assert answer.json()["errors"] == [{"path": "body", "problem": "has more than 20,000 values"}]
     assert await column(site.db, "SELECT count(*) FROM approval_request") == [0]
     taken = await program.post("/pending", json=body([0] * (MAX_VALUES - OTHERS)))
     assert taken.status_code == 201, taken.text

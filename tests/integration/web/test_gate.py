@@ -296,7 +296,7 @@ async def test_policy_may_need_nobody(gate: Gate) -> None:
     ("arguments", "changes", "code", "words"),
     [
         (("--arg", "n:=three"), {}, 2, "is not JSON"),
-        (("--context", r'note:="\u0000"'), {}, 2, "--context note: $: contains a NUL character"),
+        (("--context", r'note:="\u0000"'), {}, 2, "--context note: contains a NUL character"),
         (("--arg", "env"), {}, 2, "write name=text"),
         (("--context", "command=kubectl get pods"), {}, 2, "--context command: this name is reserved"),
         (("--arg", "signoff_command=ls"), {}, 2, "--arg signoff_command: this name is reserved"),

@@ -11,8 +11,8 @@ QUESTION = {"request_id": "r-1", "action": "delete_records", "action_description
 JSON = {"Content-Type": "application/json"}
 
 MISTAKES: list[tuple[str, str, dict[str, Any], int, str]] = [
-    ("POST", "/pending", {"content": b'{"request_id": "r-1",', "headers": JSON}, 422, "$: is not JSON"),
-    ("POST", "/pending", {"content": b"{'request_id': 'r-1'}", "headers": JSON}, 422, "$: is not JSON"),
+    ("POST", "/pending", {"content": b'{"request_id": "r-1",', "headers": JSON}, 422, "body: is not JSON"),
+    ("POST", "/pending", {"content": b"{'request_id': 'r-1'}", "headers": JSON}, 422, "body: is not JSON"),
     ("POST", "/pending", {"content": b"{}"}, 422, "send JSON with `Content-Type: application/json`"),
     ("POST", "/pending", {"json": {}}, 422, "request_id: Field required"),
     (

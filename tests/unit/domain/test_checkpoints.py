@@ -254,8 +254,11 @@ def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
             "[[checkpoint]]\ncheckpoint_id = 'unmatched'\naction_pattern = 'a'",
             'checkpoints.toml:2: checkpoint "unmatched": "checkpoint_id" "unmatched" is a name that',
         ),
-        ("[defaults]\nrisk = ", "checkpoints.toml:2: Invalid value"),
-        ("[defaults]\nrisk = 'low'\nrisk = 'high'", "checkpoints.toml:3: Cannot overwrite a value"),
+        ("[defaults]\nrisk = ", "checkpoints.toml:2: risk has no value"),
+        (
+            "[defaults]\nrisk = 'low'\nrisk = 'high'",
+            "checkpoints.toml:3: risk is written twice in this table; keep one",
+        ),
         ("x = [1,", "checkpoints.toml:1: Invalid value (at the end)"),
     ],
 )

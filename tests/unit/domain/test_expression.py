@@ -47,7 +47,7 @@ def test_the_canonical_form_of_a_number_does_not_change_the_answer(price):
         ("facts.price > 1000.0", {"price": object()}),
         ("1 / facts.zero > 1", {"zero": 0}),
         ("facts.list[5] == 1", {"list": []}),
-        ("facts.text.matches('(')", {"text": "x"}),
+        ("facts.text.matches('x')", {"text": 5}),
         ("facts.price", {"price": 0}),
         ("facts.price", {"price": None}),
         ("facts.price", {"price": ""}),
@@ -60,6 +60,12 @@ def test_doubt_applies(text, facts):
     result = holds(text, facts=facts)
     assert result.applies
     assert text in result.because
+
+
+def test_a_failure_is_told_in_plain_words():
+    """A value of another type than a condition expects is named as that, not by the library's sentence."""
+    assert "such as a number compared with a text" in holds("args.x > 5", {"x": "7"}).because
+    assert "size was called with a value of another type" in holds("size(args.x) > 1", {"x": 5}).because
 
 
 def test_only_false_does_not_apply():

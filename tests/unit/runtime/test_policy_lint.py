@@ -42,6 +42,8 @@ def findings(**terms: str) -> list[str]:
         {"action_pattern": "refund"},
         {"action_pattern": ".*", "when": "args.order_id > 3.0"},
         {"action_pattern": "refund", "when": "facts.price > 3.0 || args.amount > 3.0"},
+        {"action_pattern": "refund", "when": "string(args.order_id) == '7' || args.order_id > 7"},
+        {"action_pattern": "refund", "timeout": "60s"},
         {"action_pattern": "pay", "when": "has(args.reason) && args.reason == 'args.nothing'"},
         {"action_pattern": "refund", "description_template": "Refund {args.order_id} of {facts.price}"},
     ],
@@ -75,6 +77,19 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
         (
             {"action_pattern": "pay", "link_template": "https://example.com/{args.order}"},
             '"link_template" fills in',
+        ),
+        (
+            {"action_pattern": "refund", "when": 'args.order_id == "7"'},
+            '"when" compares args.order_id with "7", but in refund it is a whole number; write 7',
+        ),
+        (
+            {"action_pattern": "refund", "when": "'7' != args.order_id"},
+            "compares args.order_id with '7', but in refund it is a whole number; write 7",
+        ),
+        ({"action_pattern": "pay", "when": "args.amount == true"}, "with true, but in pay it is a number"),
+        (
+            {"action_pattern": "refund", "timeout": "24s"},
+            '"timeout" is 24 seconds, in which hardly anybody can decide; 24 hours are "24h"',
         ),
     ],
     ids=str,
