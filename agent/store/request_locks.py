@@ -26,6 +26,7 @@ class LockedRequest:
     run_id: UUID | None
     """None: a program asks, or a grant does."""
     agent: str
+    tool: str
     destination: Destination
     status: RequestStatus
     revision: int
@@ -65,7 +66,7 @@ class ExpiredRequest:
 
 
 async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None:
-    """Read the revision after the lock: a join would lose the row when an edit commits in between."""
+    """Read the revision after the lock: a join of it would lose the row when an edit commits in between."""
     row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
     return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded)) if row else None
 
@@ -106,12 +107,13 @@ async def find_expired(connection: Connection, request_id: UUID) -> ExpiredReque
 
 
 _REQUEST = text("""
-SELECT r.id, r.call_id, r.run_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id,
+SELECT r.id, r.call_id, r.run_id, r.agent, v.tool, r.status::text AS status, r.revision, r.team_id, r.channel_id,
        r.approvals_required,
        r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
        coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
        coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve
-FROM approval_request AS r WHERE r.id = :id FOR NO KEY UPDATE
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
+WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
 _TAKE_REQUEST_OF_CALL = text("""
 SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no

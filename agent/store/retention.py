@@ -31,6 +31,7 @@ from agent.domain.run import CallState, RunStatus
 from agent.store.ids import id_at
 from agent.store.tables import (
     agent_run,
+    approval_grant,
     approval_request,
     delivery,
     execution,
@@ -192,6 +193,12 @@ _REQUEST_IS_DUE = and_(
         ),
     ),
     ~_open_attempt(execution.c.request_id == approval_request.c.id),
+    # What a grant allows is in its request. A used-up one may still cover the retry of a call.
+    ~exists().where(
+        approval_grant.c.request_id == approval_request.c.id,
+        approval_grant.c.ended_at.is_(None),
+        approval_grant.c.until > func.clock_timestamp(),
+    ),
 )
 
 

@@ -213,7 +213,7 @@ JOIN LATERAL (
            r.policy -> 'reason_required' AS reason_required,
            coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
            coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
-           v.digest, v.editor_team_id, v.editor_user_id,
+           v.tool, v.digest, v.editor_team_id, v.editor_user_id,
            d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id,
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
            p.team_id AS place_team_id, p.user_id AS place_user_id,

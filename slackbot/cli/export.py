@@ -97,7 +97,10 @@ _FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@ï
 
 
 def export(
-    since: Annotated[str, typer.Option(help="Start: a date, a time, or how long ago (30d).")],
+    since: Annotated[
+        str | None,
+        typer.Option(help="Start: a date, a time, or how long ago (30d); by default, everything."),
+    ] = None,
     until: Annotated[str | None, typer.Option(help="End, exclusive; now by default.")] = None,
     form: Annotated[Format, typer.Option("--format", help="The output format.")] = Format.JSONL,
     output: Annotated[
@@ -108,7 +111,7 @@ def export(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Export requests and votes as JSON lines or CSV, with secrets masked."""
-    begin = terminal.moment("--since", since)
+    begin = terminal.moment("--since", since) if since else datetime.fromtimestamp(0, UTC)
     end = terminal.moment("--until", until) if until else datetime.now(UTC)
     if begin >= end:
         raise typer.BadParameter("must be before --until", param_hint="--since")

@@ -24,7 +24,7 @@ from agent.usecases import api_keys, requests, runs
 from slack_sandbox import SlackSandbox
 from slackbot.cli import export
 from tests.integration import alone
-from tests.integration.asking import GRACE, Asked, ask, ballot, column, question, reviewer, rule, start
+from tests.integration.asking import GRACE, Asked, ask, ballot, column, question, reviewer, rule, start, write
 from tests.integration.command import Command
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07=cmd|'/c calc'!A1 \u202eAKIA" + "IOSFODNN7EXAMPLE"
@@ -335,6 +335,17 @@ def test_export_has_every_request_vote_and_event_of_the_time(signoff: Command, d
     assert signoff("export", "--since", "2001-01-01", "--until", "2002-01-01").said == "0 records\n"
 
 
+def test_export_without_a_beginning_is_everything(
+    signoff: Command, database_url: str, owner: psycopg.Connection
+) -> None:
+    """Without --since, what is years old comes, too."""
+    request = asked(database_url)
+    owner.execute("UPDATE approval_request SET created_at = created_at - interval '9 years'")
+    records = [json.loads(line) for line in signoff("export").said.splitlines() if line.startswith("{")]
+    assert [each["id"] for each in records if each["kind"] == "request"] == [str(request.request_id)]
+    assert "1 records" in signoff("export").said
+
+
 def test_export_pages_through_everything_once(
     signoff: Command, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,8 +421,10 @@ def test_retention_counts_asks_and_erases(
                 updated_at = now() - interval '1 hour'""")
     dry = signoff("retention", "--after", "1s", "--dry-run")
     assert (dry.status, "1 runs, 1 requests" in dry.said) == (0, True), dry.said
-    lines = signoff("retention", "--after", "1s").said.splitlines()
-    assert "confirm with --yes" in lines[-1]
+    for age in ("1s", "0d"):
+        ended = signoff("retention", "--after", age)
+        assert ended.status == 2
+        assert "nothing was erased: confirm with --yes" in ended.said.splitlines()[-1]
     shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)
     assert shown["erased_at"] is None
     owner.execute("ALTER TABLE agent_run ADD CONSTRAINT broken CHECK (erased_at IS NULL)")
@@ -426,6 +439,27 @@ def test_retention_counts_asks_and_erases(
     assert signoff("audit", "verify").status == 0
     assert "erased on" in signoff("runs", "show", str(request.run_id)).said
     assert signoff("export", "--since", "365d").status == 0
+
+
+def test_retention_asks_at_a_terminal(
+    signoff: Command, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a terminal nothing is erased without a yes, however it is asked for: the default is no."""
+    request = asked(database_url)
+    assert signoff("requests", "withdraw", str(request.request_id)).status == 0
+    on(database_url, lambda db: write(db, "UPDATE delivery SET state = 'sent'"))
+    person, terminal = os.openpty()
+    try:
+        with open(terminal, encoding="utf-8", closefd=False) as typed:
+            monkeypatch.setattr("sys.stdin", typed)
+            for answer, status in ((b"n\n", 1), (b"\n", 1), (b"y\n", 0)):
+                os.write(person, answer)
+                ended = signoff("retention", "--after", "0d")
+                assert (ended.status, "Erase this? It cannot be undone." in ended.said) == (status, True)
+                assert ("erased: 0 runs" in ended.said) is (status == 0)
+    finally:
+        os.close(person)
+        os.close(terminal)
 
 
 def test_retention_needs_the_owner(signoff: Command, postgres: Any, database_url: str) -> None:

@@ -17,7 +17,7 @@ from agent.domain.request import ExecutionStatus
 from agent.domain.request_filter import RequestKind
 from agent.domain.run import RunStatus, Turn
 from agent.store import views
-from agent.usecases import audit, executions, requests, retention, runs
+from agent.usecases import audit, executions, grants, requests, retention, runs
 from agent.usecases.executions import Outcome
 from agent.usecases.retention import ErasureCounts
 from signoff.errors import Conflict
@@ -36,6 +36,7 @@ from tests.integration.asking import (
     rule,
     write,
 )
+from tests.integration.granting import allow, cover, use
 
 SECRET = "a very private matter"
 NOW = timedelta(0)
@@ -195,6 +196,18 @@ async def test_what_waits_or_is_in_doubt_stays(database: Database, as_owner: Dat
         found = await views.request_views(connection, ids)
     assert [view.erased_at for view in found] == [None] * 3
     assert all(SECRET in view.description for view in found)
+
+
+async def test_a_live_grant_keeps_its_request(database: Database, as_owner: Database) -> None:
+    """However old, what a live grant allows stays, and covers calls; it is erased once the grant has ended."""
+    grant_id = await allow(database)
+    await _erase(as_owner)
+    erased = "SELECT erased_at IS NOT NULL FROM request_revision WHERE request_id = :id"
+    assert await column(database, erased, id=grant_id) == [False]
+    assert await use(database, cover(grant_id)) is not None
+    await grants.revoke_as_operator(database, grant_id, "cli:test")
+    await _erase(as_owner)
+    assert await column(database, erased, id=grant_id) == [True]
 
 
 async def test_what_ended_lately_stays_until_its_time(database: Database, as_owner: Database) -> None:

@@ -203,6 +203,11 @@ async def test_heads_are_kept_in_a_file(
         (decided["request_id"], decided["head_seq"]),
     ).fetchone()
     assert found == (decided["head"],)
+    assert (decided["by"], decided["agent"], decided["tool"]) == (
+        f"slack:{GRACE}",
+        "refunds",
+        "process_refund",
+    )
     with owner.transaction():
         owner.execute("SET LOCAL session_replication_role = replica")
         owner.execute("ALTER TABLE audit_event DISABLE TRIGGER audit_event_is_final")

@@ -99,6 +99,7 @@ def write_request(
             action="request.opened",
             request_id=str(request_id),
             call_id=str(call_id),
+            agent=new.agent,
             tool=new.action.tool,
             checkpoint=new.rule.checkpoint_id,
         )

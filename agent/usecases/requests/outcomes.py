@@ -62,6 +62,10 @@ class RequestEnding:
     webhooks: bool = True
 
     @property
+    def actor(self) -> str:
+        return self.principal if self.principal and not self.by else audit.actor(self.by)
+
+    @property
     def explained(self) -> bool:
         """A reviewer's words go to the requester in the run's thread."""
         decided = self.outcome in (RequestStatus.APPROVED, RequestStatus.REJECTED)
@@ -152,8 +156,7 @@ def _entry(ending: RequestEnding) -> AuditEntry:
         "revision": ending.request.revision,
         "digest": ending.digest.hex(),
     }
-    actor = audit.actor(ending.by) if ending.by or not ending.principal else ending.principal
-    return AuditEntry(_KINDS[ending.outcome], actor, detail)
+    return AuditEntry(_KINDS[ending.outcome], ending.actor, detail)
 
 
 def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
@@ -189,6 +192,9 @@ def _log_one(ending: RequestEnding, head: ChainHead) -> None:
         "request closed",
         action=f"request.{ending.outcome.word}",
         request_id=str(ending.request.id),
+        by=ending.actor,
+        agent=ending.request.agent,
+        tool=ending.request.tool,
         revision=ending.request.revision,
         head=head.hash.hex(),
         head_seq=head.seq,
