@@ -62,6 +62,7 @@ async def take_next(
     *,
     served: Sequence[str],
     cards_per_minute: int,
+    redraw_after: float,
     fold: bool,
 ) -> NextDelivery:
     """Lease the destination and mark what will be posted; with ``fold``, only if no cards need folding."""
@@ -77,6 +78,7 @@ async def take_next(
         lines=LINES_AT_ONCE,
         size=MAX_TOGETHER,
         cards_per_minute=cards_per_minute,
+        redraw_after=redraw_after,
     )
     parts = tuple(Part(**{**part, "id": UUID(part["id"])}) for part in row.parts or ())
     return row_as(NextDelivery, row, parts=parts)

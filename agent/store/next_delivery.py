@@ -4,7 +4,8 @@ from sqlalchemy import text
 
 NEXT = text("""
 WITH here AS MATERIALIZED (
-    SELECT lease_epoch, now, next_at, next_update_at, next_at <= now AS may_post, next_update_at <= now AS may_change
+    SELECT lease_epoch, now, next_at, next_update_at, next_at <= now AS may_post, next_update_at <= now AS may_change,
+           next_update_at + make_interval(secs => :redraw_after) AS next_redraw_at
     FROM outlet CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
     WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= now)
 ), new AS (
@@ -24,16 +25,17 @@ WITH here AS MATERIALIZED (
                                          FROM approval_request WHERE id = each.request_id),
                             (SELECT agent FROM agent_run WHERE id = each.run_id)) AS author
     FROM (SELECT each.* FROM (
-        SELECT kind, may_change AS is_open
+        SELECT kind, may_change AS is_open, 0 AS least, 1 AS most
         FROM here CROSS JOIN unnest(CAST('{card,run_root}' AS delivery_kind[])) AS of_both (kind)
-        UNION ALL SELECT 'digest', may_change OR may_post FROM here
-        UNION ALL SELECT kind, may_post FROM here
+        UNION ALL SELECT 'card', next_redraw_at <= now, 2, 2 FROM here
+        UNION ALL SELECT 'digest', may_change OR may_post, 0, 1 FROM here
+        UNION ALL SELECT kind, may_post, 0, 1 FROM here
                   CROSS JOIN unnest(CAST('{direct,thread_line,run_line}' AS delivery_kind[])) AS of_posts (kind)
     ) AS lane CROSS JOIN LATERAL (
         SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, root.ts AS root_ts
         FROM (SELECT * FROM delivery
               WHERE team_id = :team AND channel_id = :channel AND state = 'pending' AND kind = lane.kind
-                AND lane.is_open AND priority < 2 AND not_before <= (SELECT now FROM here)
+                AND lane.is_open AND priority BETWEEN lane.least AND lane.most AND not_before <= (SELECT now FROM here)
               ORDER BY priority, id LIMIT (SELECT CAST(NULL AS int))) AS d
         CROSS JOIN LATERAL (SELECT coalesce(
             (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel'),
@@ -58,7 +60,7 @@ WITH here AS MATERIALIZED (
         SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, root.ts AS root_ts
         FROM (SELECT * FROM delivery
               WHERE team_id = :team AND channel_id = :channel AND state = 'pending' AND kind = lane.kind
-                AND priority >= 2 AND not_before <= (SELECT now FROM here)
+                AND priority >= 3 AND not_before <= (SELECT now FROM here)
               ORDER BY priority, id LIMIT (SELECT CAST(NULL AS int))) AS d
         CROSS JOIN LATERAL (SELECT CASE d.kind
             WHEN 'thread_line' THEN (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel')
@@ -146,7 +148,8 @@ SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind
        AND EXISTS (SELECT FROM delivery
                    WHERE team_id = :team AND channel_id = :channel AND state = 'pending') AS is_new,
        (SELECT CAST(extract(epoch FROM min(pace.rests_until) - here.now) AS float)
-        FROM here CROSS JOIN LATERAL (VALUES (here.next_at), (here.next_update_at)) AS pace (rests_until)
+        FROM here CROSS JOIN LATERAL (
+            VALUES (here.next_at), (here.next_update_at), (here.next_redraw_at)) AS pace (rests_until)
         WHERE pace.rests_until > here.now AND first.id IS NULL
           AND EXISTS (SELECT FROM (
                 SELECT not_before FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
@@ -160,6 +163,8 @@ the time: it is searched for from then on. Earlier versions mark no time.
 
 Waits for no lock, because its transaction may hold the previous delivery. Another drain may have come since the
 statement began, so the epoch, which every lease and release increments, is compared again under the lock.
+
+Changes of small print (priority 2) go last, and only `:redraw_after` seconds after the channel may be changed again.
 
 Senders take turns, for posts and updates separately: those not in `:served` first, then in its order, except for
 history. An answer takes its thread's earlier lines along unless postponed. A line that Slack may already have goes

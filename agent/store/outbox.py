@@ -1,7 +1,7 @@
 """Messages for Slack, written with the fact; ``slackbot.delivery.drain`` sends them.
 
-Priorities: what a person waits for, new cards and run threads, lines. Pending rows about one card are one row
-(``coalesce_key``), drawn from stored facts when sent.
+Priorities: what a person waits for, new cards and run threads, small print of cards, lines. Pending rows about
+one card are one row (``coalesce_key``), drawn from stored facts when sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from signoff.canonical import canonical_bytes
 from signoff.description import bounded
 from signoff.values import Person
 
-URGENT, CARD, LINE = 0, 1, 2
+URGENT, CARD, REDRAW, LINE = 0, 1, 2, 3
 
 _ANSWERS = frozenset({"answer", "failed", "denied", "cancelled"})
 
@@ -61,6 +61,11 @@ def card(destination: Destination, request_id: UUID, *, urgent: bool = True) -> 
     return OutboxMessage(
         "card", destination, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
     )
+
+
+def redrawn_card(destination: Destination, request_id: UUID) -> OutboxMessage:
+    """A card whose small print has changed: everything else goes first."""
+    return replace(card(destination, request_id), priority=REDRAW)
 
 
 def request_line(

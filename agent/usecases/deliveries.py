@@ -54,17 +54,18 @@ async def take_next(
     served: Sequence[str] = (),
     after: Outcome | None = None,
     cards_per_minute: int = CARDS_PER_MINUTE,
+    redraw_after: float = 0.0,
 ) -> Look:
     """Store the previous outcome and take the next message, unless another drain holds the destination.
 
     Ordered by priority, then age. Senders take turns: ``served`` lists earlier messages' senders (`DueMessage.turn`),
-    the next one first; others go before them. Posts and updates have separate paces. A flood of cards is first
-    folded.
+    the next one first; others go before them. Posts and updates have separate paces; small print of
+    cards changes only ``redraw_after`` seconds after the pace allows it. A flood of cards is first folded.
     """
     async with db.transaction() as tx:
         if after is not None and (nothing_now := await _store(tx, after)) is not None:
             return nothing_now
-        return await _take(tx, destination, worker, served, cards_per_minute)
+        return await _take(tx, destination, worker, served, cards_per_minute, redraw_after)
 
 
 async def store(db: Database, outcome: Outcome) -> None:
@@ -73,7 +74,12 @@ async def store(db: Database, outcome: Outcome) -> None:
 
 
 async def _take(
-    tx: Transaction, destination: Destination, worker: str, served: Sequence[str], cards_per_minute: int
+    tx: Transaction,
+    destination: Destination,
+    worker: str,
+    served: Sequence[str],
+    cards_per_minute: int,
+    redraw_after: float,
 ) -> Look:
     take = partial(
         deliveries.take_next,
@@ -83,6 +89,7 @@ async def _take(
         LEASE_SECONDS,
         served=served,
         cards_per_minute=cards_per_minute,
+        redraw_after=redraw_after,
     )
     found = await take(fold=True)
     if found.is_new:

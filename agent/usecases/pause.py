@@ -56,14 +56,13 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
             pauses.delete(tx, scope)
         kind = AuditKind.PAUSED if stop else AuditKind.RESUMED
         audit.append(tx, head, AuditEntry(kind, actor, {"scope": scope, "reason": reason}))
-        held = await pauses.held_calls(tx, scope)
-        outbox.enqueue(
-            tx, [outbox.card(Destination(each.team_id, each.channel_id), each.request_id) for each in held]
-        )
-        waiting = await pauses.waiting_cards(tx, scope)
-        outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there in waiting])
         running = await pauses.held_runs(tx, scope)
         outbox.enqueue(tx, [outbox.run_root(there, run_id) for run_id, there in running])
+        held = await pauses.held_calls(tx, scope)
+        places = [(Destination(each.team_id, each.channel_id), each.request_id) for each in held]
+        outbox.enqueue(tx, [outbox.card(*place, urgent=False) for place in places])
+        waiting = await pauses.waiting_cards(tx, scope)
+        outbox.enqueue(tx, [outbox.redrawn_card(there, request_id) for request_id, there in waiting])
         if not stop:
             tx.wake(*(Wakeup.call(each.call_id, each.agent) for each in held))
     return True

@@ -43,6 +43,8 @@ PACE = 1.0
 or more updates a minute."""
 STEP = 0.25
 """Fraction of the pace between a few updates after a pause."""
+REDRAW_AFTER = 2 - STEP
+"""Fractions of the pace that small print waits beyond it: at most 30 such updates a minute leave room for people's."""
 
 PATIENCE = 5.0
 """Seconds that the drain waits for the pace; later messages are left to the poller."""
@@ -127,6 +129,7 @@ class Drain:
                     served=turns.least_first,
                     after=outcome,
                     cards_per_minute=self._cards_per_minute,
+                    redraw_after=REDRAW_AFTER * self._pace,
                 )
                 due, outcome, idle = look.due, None, idle + 1
                 if due is not None:

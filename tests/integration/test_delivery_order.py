@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.store import outbox
-from agent.usecases import deliveries, requests
+from agent.usecases import deliveries, pause, requests
 from agent.usecases.due_messages import DueMessage, Sent
 from slackbot.delivery.turns import Turns
 from tests.integration import alone
@@ -24,6 +24,7 @@ from tests.integration.asking import (
     REVIEWS,
     asked_as,
     ballot,
+    column,
     question,
     reviewer,
     rule,
@@ -200,6 +201,51 @@ async def test_large_messages_of_many_delay_no_small_one(database: Database) -> 
             await channel.say(outbox.run_line(REVIEWS, run_id, "answer", text=f"{number}"))
         [posted] = [each for each in await channel.pass_second() if each.ts is None]
         assert posted.turn.endswith("honest") == bool(number)
+
+
+async def test_what_a_person_just_did_goes_before_the_small_print_of_a_pause(database: Database) -> None:
+    """A pause changes the runs' messages first; a vote then overtakes the waiting cards, and none of them is lost."""
+    channel = Channel(database)
+    waiting = [await channel.open_run("refunds") for _ in range(9)]
+    await channel.send_all()
+    channel.sent.clear()
+    await pause.pause(database, "refunds", by="cli")
+    for _ in waiting:
+        await channel.pass_second()
+    assert [each.run_id for each in channel.sent] == [run_id for run_id, _ in reversed(waiting)]
+    await channel.pass_second()
+    _, last = waiting[0]
+    [call] = await column(database, f"SELECT call_id FROM approval_request WHERE id = '{last}'")
+    asked = await asked_as(database, last, call, waiting[0][0])
+    await alone.vote(database, replace(ballot(asked, reviewer(GRACE)), place=None))
+    channel.sent.clear()
+    changed = [each.request_id for each in await channel.pass_second() if each.ts is not None]
+    assert changed == [last]
+    await channel.send_all()
+    redrawn = [each.request_id for each in channel.sent if each.kind == "card"]
+    assert len(redrawn) == len(set(redrawn)) == 8
+
+
+async def test_small_print_changes_at_half_the_pace(database: Database) -> None:
+    """A card that only changes its small print waits longer after the last change than one that a person waits for."""
+    channel = Channel(database)
+    (_, first), (_, second) = [await channel.open_run("refunds") for _ in range(2)]
+    await channel.send_all()
+    await channel.say(outbox.redrawn_card(REVIEWS, first))
+    await execute(database, "UPDATE outlet SET next_update_at = clock_timestamp()")
+    look = await deliveries.take_next(database, REVIEWS, "test", redraw_after=100.0)
+    assert look.due is None
+    assert look.wait is not None
+    assert 90 < look.wait <= 100
+    await channel.say(outbox.card(REVIEWS, second))
+    look = await deliveries.take_next(database, REVIEWS, "test", redraw_after=100.0)
+    assert look.due is not None
+    assert look.due.request_id == second
+    await deliveries.store(database, Sent(look.due, look.due.ts, pause=0.0))
+    await execute(database, "UPDATE outlet SET next_update_at = clock_timestamp() - interval '100 s'")
+    look = await deliveries.take_next(database, REVIEWS, "test", redraw_after=100.0)
+    assert look.due is not None
+    assert look.due.request_id == first
 
 
 async def execute(database: Database, sql: str) -> None:

@@ -167,7 +167,7 @@ async def test_cards_that_may_not_be_changed_now_are_not_read(database_url: str)
                     await deliveries.channels_due(tx, TEAM)
                     of_round = (await tx.execute(_READ)).scalar_one() - before
                     found = await deliveries.take_next(
-                        tx, here, "test", 10, served=[], cards_per_minute=10, fold=True
+                        tx, here, "test", 10, served=[], cards_per_minute=10, redraw_after=2, fold=True
                     )
                     assert not found.kind
                     read[name] = (of_round, (await tx.execute(_READ)).scalar_one() - before - of_round)
@@ -202,7 +202,7 @@ async def test_a_flood_of_changes_is_not_read_before_it_is_analysed(database_url
                         before = (await tx.execute(_READ)).scalar_one()
                         here = Destination(TEAM, channel)
                         look = await deliveries.take_next(
-                            tx, here, "test", 10, served=[], cards_per_minute=10, fold=True
+                            tx, here, "test", 10, served=[], cards_per_minute=10, redraw_after=2, fold=True
                         )
                         read[channel, posts, changes] = (await tx.execute(_READ)).scalar_one() - before
                         found[channel, posts, changes] = look.kind, look.root_ts is None

@@ -332,7 +332,7 @@ def _write_use(tx: Transaction, use: _Use) -> None:
     line = outbox.grant_used_line(
         grant.destination, grant.id, text=text, n=grant.uses + 1, of=use.allowed.max_uses
     )
-    outbox.enqueue(tx, [line, outbox.card(grant.destination, grant.id)])
+    outbox.enqueue(tx, [line, outbox.redrawn_card(grant.destination, grant.id)])
     about = {"action": "grant.used", "grant": str(grant.id), "key": use.key}
     tx.after_commit(partial(log.info, "a grant was used", **about))
     tx.after_commit(GRANT_USES.inc)
