@@ -76,6 +76,7 @@ class Refusal(StrEnum):
     WITHDRAWN = "withdrawn"
     STALE_REVISION = "stale_revision"
     WRONG_PLACE = "wrong_place"
+    EARLIER_CARD = "earlier_card"
     UNKNOWN_REQUEST = "unknown_request"
     SAME_VOTE = "same_vote"
     REASON_REQUIRED = "reason_required"
@@ -135,6 +136,10 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.STALE_REVISION: (
         "This request has changed since the card that you answered was drawn. "
         "Please look at the new version first."
+    ),
+    Refusal.EARLIER_CARD: (
+        "Slack does not let this card be changed, so a newer card took its place in this channel. Nothing was recorded "
+        "here; please use the newer card."
     ),
     Refusal.WRONG_PLACE: "This button does not belong to the place where it was pressed, so nothing was recorded.",
     Refusal.UNKNOWN_REQUEST: "There is no such request, or you may not see it.",

@@ -113,20 +113,29 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlace:
-    """``person`` owns a personal place (App Home, modal)."""
+    """``person`` owns a personal place (App Home, modal). ``closed``: messages that Slack lets nobody change."""
 
     surface: str
     person: Person | None
     channel_id: str | None
     message_ts: str | None
+    closed: tuple[str, ...] = ()
 
     def fits(self, place: Place, person: Person) -> bool:
-        """An unsaved ``ts`` matches every message of the channel."""
+        """An unsaved ``ts`` matches every message of the channel, except a closed one."""
         if self.surface != place.surface:
             return False
         if self.surface != "channel":
             return self.person == person
-        return self.channel_id == place.channel_id and self.message_ts in (None, place.message_ts)
+        if self.channel_id != place.channel_id:
+            return False
+        return place.message_ts == self.message_ts or (
+            self.message_ts is None and not self.is_closed_at(place)
+        )
+
+    def is_closed_at(self, place: Place) -> bool:
+        here = self.surface == place.surface and self.channel_id == place.channel_id
+        return here and place.message_ts in self.closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,19 @@ def forget_message(
         tx.add(_FORGET_ROOT, **key)
         tx.add(_FORGET_CARD, **key)
         tx.add(_FORGET_DIGEST, **key)
-    tx.add(_POST_AGAIN if again else _SKIP, ids=list(ids))
+        tx.add(_POST_AGAIN, ids=list(ids))
+    else:
+        skip(tx, ids)
+
+
+def skip(tx: Transaction, ids: Sequence[UUID]) -> None:
+    tx.add(_SKIP, ids=list(ids))
+
+
+async def close_card(connection: Connection, destination: Destination, ts: str) -> bool:
+    """Remember that Slack lets nobody change this card. False: that is known, or it is no card."""
+    key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
+    return bool((await connection.execute(_CLOSE_CARD, key)).rowcount)
 
 
 async def bound_destinations(connection: Connection, pause: float, lease: float) -> int:
@@ -123,8 +135,12 @@ _FORGET_ROOT = text("""
 UPDATE agent_run SET thread_ts = NULL WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
 """)
 _FORGET_CARD = text("""
-UPDATE card_place SET ts = NULL
+UPDATE card_place SET ts = NULL, closed = array_append(closed, ts)
 WHERE team_id = :team AND channel_id = :channel AND ts = :ts AND surface = 'channel'
+""")
+_CLOSE_CARD = text("""
+UPDATE card_place SET closed = array_append(closed, ts)
+WHERE team_id = :team AND channel_id = :channel AND ts = :ts AND surface = 'channel' AND ts <> ALL(closed)
 """)
 _FORGET_DIGEST = text("""
 DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND ts = :ts

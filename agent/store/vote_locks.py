@@ -139,7 +139,9 @@ def _asked_call(row: Row[Any]) -> AskedCall:
 def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> ReviewedRequest:
     by = person(row.place_team_id, row.place_user_id)
     terms = consent_terms.stored(row)
-    place = StoredPlace(row.surface, by, row.place_channel, row.place_ts) if row.surface else None
+    place = None
+    if row.surface:
+        place = StoredPlace(row.surface, by, row.place_channel, row.place_ts, tuple(row.place_closed))
     return row_as(
         ReviewedRequest,
         row,
@@ -216,6 +218,7 @@ JOIN LATERAL (
            v.tool, v.digest, v.editor_team_id, v.editor_user_id,
            d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id,
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
+           p.closed AS place_closed,
            p.team_id AS place_team_id, p.user_id AS place_user_id,
            c.run_id IS NOT NULL AND NOT c.blocking AS background, clock_timestamp() AS at,
            (SELECT channel_id FROM agent_run WHERE id = c.run_id) AS run_channel,

@@ -18,8 +18,8 @@ from agent.domain.rules import CARDS_PER_MINUTE
 from agent.store import deliveries, floods, outbox, undelivered
 from agent.store.deliveries import SentMessage
 from agent.store.outbox import Destination
-from agent.usecases.due_messages import Dead, DueMessage, Gone, Outcome, Sent
-from agent.usecases.undelivered import give_up
+from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Sent
+from agent.usecases.undelivered import give_up, tell_outcome
 
 log = structlog.get_logger(__name__)
 
@@ -154,6 +154,8 @@ async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
         return Look(None, None)
     if isinstance(outcome, Dead):
         await give_up(tx, outcome)
+    elif isinstance(outcome, Closed):
+        await tell_outcome(tx, outcome)
     elif isinstance(outcome, Gone):
         lost = due.ts or due.thread_ts
         undelivered.forget_message(tx, due.ids, due.destination, lost, again=outcome.again)

@@ -68,6 +68,14 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Closed:
+    """Slack lets this card be changed no more, and nobody needs a new one: its thread gets the outcome."""
+
+    due: DueMessage
+    pause: float
+
+
+@dataclass(frozen=True, slots=True)
 class Postponed:
     """``pause``: seconds until the next of this kind."""
 
@@ -81,4 +89,4 @@ class Postponed:
     """Give up when the message and its request's deadline are a day old."""
 
 
-Outcome = Sent | Dead | Gone | Postponed
+Outcome = Sent | Dead | Gone | Closed | Postponed

@@ -7,10 +7,10 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
 from agent.domain.short_ids import short_id
-from agent.store import outbox, undelivered
+from agent.store import outbox, undelivered, views
 from agent.store.outbox import Destination
 from agent.store.undelivered import DeadMessage
-from agent.usecases.due_messages import Dead, DueMessage
+from agent.usecases.due_messages import Closed, Dead, DueMessage
 
 
 async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
@@ -64,6 +64,20 @@ async def give_up(tx: Transaction, dead: Dead) -> None:
             run_id, there = run
             outgoing.append(outbox.unreachable_line(there, run_id, due.request_id, given_up=True, **facts))
     outbox.enqueue(tx, outgoing)
+
+
+async def tell_outcome(tx: Transaction, closed: Closed) -> None:
+    """In the thread of a card that Slack lets nobody change; once, however often that is tried."""
+    due = closed.due
+    undelivered.skip(tx, due.ids)
+    view = await views.request_view(tx, due.request_id) if due.request_id else None
+    if view is None or due.ts is None or not await undelivered.close_card(tx, due.destination, due.ts):
+        return
+    facts = {"outcome": view.status.value, "at": view.decided_at.isoformat() if view.decided_at else None}
+    line = outbox.request_line(
+        due.destination, view.id, "closed", view.decided_by, open=str(view.id), **facts
+    )
+    outbox.enqueue(tx, [line])
 
 
 async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:

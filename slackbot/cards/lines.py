@@ -17,6 +17,7 @@ from slackbot.cards import blocks, buttons, durations, inert, status, status_wor
 from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
     ACTION_DONE_CALL,
+    ACTION_OPEN,
     ACTION_RESUME_RUN,
     ACTION_RETRY_CALL,
     Card,
@@ -76,6 +77,10 @@ _DOUBT_ON_CARD = (
 _FAILED = (
     "❌ The run failed; calls that ran are not undone. The person who started it, or a workspace administrator, "
     "can resume it"
+)
+_CLOSED = (
+    "Slack no longer lets this card be changed: it may show buttons that do not count any more. Details shows the "
+    "request as it is."
 )
 _CARD_GIVEN_UP = (
     "⚠ A card could not be posted or changed; its request is unaffected. An operator fixes the cause, then runs "
@@ -139,10 +144,24 @@ _RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
     """An unknown kind is shown by name."""
     kind = str(body.get("line"))
+    if kind == "closed":
+        return _closed(body, delivery_id)
     outcome = _OUTCOME_LINES.get(kind)
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
     return _line(kind, words, label, body, delivery_id, outcome)
+
+
+def _closed(body: Mapping[str, Any], delivery_id: object | None) -> Card:
+    """The outcome, in the thread of a card that cannot show it."""
+    outcome = OUTCOMES.get(str(body.get("outcome")))
+    words = outcome.heading if outcome else "Decided"
+    drawn = _line("closed", words, "", body, delivery_id, outcome)
+    note = blocks.rich_text(blocks.section(blocks.text(_CLOSED)))
+    about = parse_id(body.get("open"))
+    details = blocks.actions(blocks.button("Details", ACTION_OPEN, str(about))) if about else []
+    rows = blocks.with_ids([*drawn.blocks, note, *details], f"closed:{about}")
+    return replace(drawn, text=f"{drawn.text} {_CLOSED}", blocks=rows)
 
 
 def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:

@@ -22,7 +22,7 @@ from agent.domain.rules import CARDS_PER_MINUTE
 from agent.fault_points import point
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
-from agent.usecases.due_messages import Dead, DueMessage, Outcome, Postponed, Sent
+from agent.usecases.due_messages import Closed, Dead, DueMessage, Outcome, Postponed, Sent
 from agent.usecases.undelivered import report_plain_card
 from slackbot.cards import Card
 from slackbot.delivery.drawing import MessageDrawing
@@ -188,6 +188,8 @@ class Drain:
             )
         elif isinstance(outcome, Dead):
             log.error("message given up", action="delivery.dead", error=outcome.error, **_names(due))
+        elif isinstance(outcome, Closed):
+            log.warning("card can no longer be changed", action="delivery.closed", **_names(due))
         else:
             log.info("message to update no longer exists", action="delivery.gone", **_names(due))
         return outcome

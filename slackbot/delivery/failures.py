@@ -9,7 +9,7 @@ from agent.domain.run import RunStatus
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import requests
-from agent.usecases.due_messages import Dead, DueMessage, Gone, Outcome, Postponed
+from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Postponed
 from agent.usecases.undelivered import report_trouble
 from signoff.description import bounded
 from slackbot.slack_api.client import SlackError, SlackRefused
@@ -31,6 +31,7 @@ _LONGEST = {
     Meaning.CLOSED: LONGEST_UNKNOWN,
     Meaning.UNKNOWN: LONGEST_UNKNOWN,
 }
+_DELETED = "message_not_found"
 _REPORTED_AT_ONCE = {Meaning.TOKEN, Meaning.SUSPENDED, Meaning.CLOSED, Meaning.UNKNOWN}
 
 
@@ -65,7 +66,7 @@ class Failures:
         return await self._postpone(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """Post again a card, a digest or a continuing run's root; anything else stays deleted."""
+        """Post again a card, a digest or a continuing run's root; of other cards, tell the outcome."""
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
         if due.run_id and due.kind in ("run_root", "run_line"):
@@ -80,9 +81,8 @@ class Failures:
             await requests.redraw_card(self._db, due.request_id)
         if due.ts is None:
             return await self._postpone(due, error)
-        if due.kind == "card" and error.code == "message_not_found":
-            return Gone(due, False, self._pace)
-        return Dead(due, error.code, self._pace, self.admin)
+        # Nobody needs a deleted card any more. One that only cannot be changed still shows buttons.
+        return Gone(due, False, self._pace) if error.code == _DELETED else Closed(due, self._pace)
 
     async def _is_active(self, run_id: UUID) -> bool:
         run = await self._db.read(views.run_view, run_id)

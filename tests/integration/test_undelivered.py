@@ -244,18 +244,6 @@ async def test_a_run_whose_first_message_was_deleted_gets_a_new_one(office: Offi
     assert await office.operator_messages() == []
 
 
-async def test_a_decided_card_that_cannot_be_changed_is_reported(office: Office) -> None:  # noqa: F811
-    """Its buttons are still visible and do not count: operators get a message."""
-    office.open_admin_channel()
-    asked = await ask(office.db)
-    await office.tell_all()
-    office.slack.faults.error(UPDATE, "edit_window_closed", times=None)
-    await office.approve(asked)
-    await office.tell_all()
-    [message] = await office.operator_messages()
-    assert "edit_window_closed" in message
-
-
 async def test_what_is_refused_is_given_up_a_day_after_the_deadline(office: Office) -> None:  # noqa: F811
     """Until then it is tried again, however often it was refused; a new message is never given up at once."""
     asked = await ask(office.db)

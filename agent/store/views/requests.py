@@ -75,7 +75,8 @@ async def request_at(
         return None
     ((row,), (place,)) = found
     by = person(place.team_id, place.user_id)
-    return _view(row), StoredPlace(place.surface, by, place.channel_id, place.ts)
+    stored = StoredPlace(place.surface, by, place.channel_id, place.ts, tuple(place.closed))
+    return _view(row), stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
 FROM approval_request AS r WHERE r.id = :id
 """)
 _PLACE = text("""
-SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
+SELECT surface::text AS surface, team_id, user_id, channel_id, ts, closed FROM card_place
 WHERE nonce = :nonce AND request_id = :id
 """)
 _LASTING_REJECTION = text("""

@@ -10,6 +10,7 @@ from agent.usecases.requests.edits import Edit, EditAttempt, EditOutcome, check_
 from agent.usecases.requests.endings import expire_due, withdraw, withdraw_and_rejudge
 from agent.usecases.requests.missing_reviewers import MISSING, UNCOUNTED, report_missing_reviewers
 from agent.usecases.requests.opening import OpenOutcome, open  # noqa: A004 - the word of the trade
+from agent.usecases.requests.places import refusal as place_refusal
 from agent.usecases.requests.reminders import remind_due
 from agent.usecases.requests.settlements import settle
 from agent.usecases.requests.votes import CountVotes, NewVoters, VoteOutcome, record_refusal

@@ -131,9 +131,9 @@ async def _lock(tx: Transaction, attempt: EditAttempt, *, judged: bool = False) 
 
 
 def _refusal(request: ReviewedRequest, attempt: EditAttempt) -> Refused | None:
-    refused = places.refusal(request.place, attempt.place, attempt.editor.person) or eligibility.edit_refusal(
-        request, attempt.editor, attempt.revision, request.head.at
-    )
+    refused = places.refusal(
+        request.place, attempt.place, attempt.editor.person, request
+    ) or eligibility.edit_refusal(request, attempt.editor, attempt.revision, request.head.at)
     return refused or (None if request.terms_stand else Refused(Refusal.TERMS_ALTERED))
 
 

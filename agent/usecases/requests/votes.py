@@ -107,7 +107,8 @@ def _vote(
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)
     count = _tally(request, ballot)
     same = mine is not None and mine.verdict is ballot.verdict and mine.revision == ballot.revision
-    if same and ballot.voter.refusal is None and request.status is _DECIDES[ballot.verdict]:
+    repeats = same and ballot.voter.refusal is None and request.status is _DECIDES[ballot.verdict]
+    if repeats and not _shows_nothing(request, ballot):
         return VoteOutcome(request.status, count.approvals, count.needed, repeated=True)
     refused = _refusal(request, ballot)
     if refused is not None:
@@ -125,6 +126,12 @@ def _vote(
         earlier = [(request.head, entry)]
     _conclude(tx, request, count, ballot, earlier, claimant)
     return VoteOutcome(RequestStatus(count.outcome or "waiting"), count.approvals, count.needed)
+
+
+def _shows_nothing(request: ReviewedRequest, ballot: Ballot) -> bool:
+    """The card cannot show the outcome, so the answer says it."""
+    place = ballot.place
+    return place is not None and request.place is not None and request.place.is_closed_at(place)
 
 
 _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStatus.REJECTED}
@@ -153,9 +160,9 @@ def _still_counts(request: ReviewedRequest, ballot: Ballot, vote: StoredVote) ->
 
 
 def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
-    refused = places.refusal(request.place, ballot.place, ballot.voter.person) or eligibility.vote_refusal(
-        request, ballot.voter, ballot.verdict, ballot.revision, request.head.at
-    )
+    refused = places.refusal(
+        request.place, ballot.place, ballot.voter.person, request
+    ) or eligibility.vote_refusal(request, ballot.voter, ballot.verdict, ballot.revision, request.head.at)
     if refused is not None:
         return refused
     unexplained = ballot.verdict.value in request.reason_required and says_nothing(ballot.reason)

@@ -14,6 +14,8 @@ CREATE TABLE card_place (
     user_id text,
     ts text,
     folded boolean DEFAULT false NOT NULL,
+    -- The messages, by ts, that Slack lets nobody change any more: they may show buttons that no longer count.
+    closed text[] DEFAULT '{}' NOT NULL,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT pk_card_place PRIMARY KEY (nonce),
     CONSTRAINT ck_card_place_nonce_unguessable CHECK (length(nonce) >= 22),

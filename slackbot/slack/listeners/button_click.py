@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent.domain import eligibility
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Place, Verdict
 from agent.domain.request_view import RequestView
 from agent.store import views
+from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.reviewing.votes import NewVote
@@ -86,6 +88,15 @@ async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
     if found is None or found[0].team_id != ctx.directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)
     view, stored = found
-    if not stored.fits(click.place, click.person):
-        raise Refused(Refusal.WRONG_PLACE)
+    refused = requests.place_refusal(stored, click.place, click.person, view, needed=view.needs_people)
+    if refused is not None:
+        raise refused
     return replace(view, place_nonce=click.place.nonce)
+
+
+async def waiting_card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
+    """`card_of`, for a form that decides or edits. Raises Refused, too, if nothing is left to decide."""
+    view = await card_of(ctx, click)
+    if (refused := eligibility.state_refusal(view, click.value.revision)) is not None:
+        raise refused
+    return view

@@ -30,7 +30,7 @@ from slackbot.cards import (
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits, settlements, votes
 from slackbot.slack.listeners import details, grants
-from slackbot.slack.listeners.button_click import ButtonClick, card_of
+from slackbot.slack.listeners.button_click import ButtonClick, card_of, waiting_card_of
 from slackbot.slack.listeners.buttons import add_button, on_id
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
@@ -96,7 +96,7 @@ async def _open_reject_form(ctx: ListenerContext, click: ButtonClick, body: dict
 
 async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
     try:
-        form = await form_for(ctx, await card_of(ctx, click), click)
+        form = await form_for(ctx, await waiting_card_of(ctx, click), click)
     except NotFound:
         return edits.NOT_SERVED
     return None if await show(ctx, body, form) else FORM_NOT_OPENED
@@ -109,7 +109,7 @@ async def _open_form(
     form: Callable[[RequestView, str, Person], Shown],
 ) -> str | None:
     """Look nobody up: a trigger lives for three seconds. The submission checks rights."""
-    view = await clean_view(await card_of(ctx, click))
+    view = await clean_view(await waiting_card_of(ctx, click))
     return None if await show(ctx, body, form(view, click.carry(), click.person)) else FORM_NOT_OPENED
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from agent.domain import eligibility
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request_view import RequestView
 from agent.runtime.judging.edits import schema_of
@@ -14,9 +13,7 @@ PATH = "slack_edit"
 
 
 async def form_for(ctx: ListenerContext, view: RequestView, click: ButtonClick) -> Shown:
-    """Raises Refused if there is nothing (left) to edit, and NotFound."""
+    """Raises Refused if edits are not allowed, and NotFound."""
     if not view.rule.allow_edit:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
-    if (refused := eligibility.state_refusal(view, click.value.revision)) is not None:
-        raise refused
     return edit_modal(await clean_view(view), schema_of(ctx.agents, view), click.carry())

@@ -16,7 +16,7 @@ from slackbot.cards.grant_form import grant_modal
 from slackbot.cards.grant_preview import MAX_CARRIED, MAX_LINKS, preview_modal
 from slackbot.reviewing import grants
 from slackbot.slack.listeners import details
-from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
+from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of, waiting_card_of
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.form_answers import FormError
 from slackbot.slack.listeners.modals import show
@@ -33,7 +33,7 @@ FORM_NOT_OPENED = (
 
 
 async def open_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    view = await card_of(ctx, click)
+    view = await waiting_card_of(ctx, click)
     await grants.check_giver(ctx.directory, click.person, view)
     try:
         limits = await grants.limits_for(ctx.services, view)
