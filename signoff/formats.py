@@ -1,9 +1,11 @@
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
 
 _AMOUNT = re.compile(
     "amount|balance|budget|charge|costs?|discount|fees?|payment|prices?|refund|salary|subtotal|sum|total"
@@ -80,3 +82,16 @@ def _with_places(exact: Decimal) -> str | None:
         return None
     places = max(2, -int(exact.as_tuple().exponent))
     return f"{exact:,.{places}f}" if places <= _MAX_DIGITS else None
+
+
+def enumerated(items: Sequence[Item], at_most: int = 1_000) -> Iterator[Item | str]:
+    """The items and the words between them: `Ada and Grace`; `Ada, Grace and 2 more` beyond ``at_most``."""
+    shown = items if len(items) <= at_most else items[: max(1, at_most - 1)]
+    more = len(items) - len(shown)
+    for number, item in enumerate(shown):
+        last = number == len(shown) - 1 and not more
+        if number:
+            yield " and " if last else ", "
+        yield item
+    if more:
+        yield f" and {more:,} more"

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Protocol
 
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import CHANNEL, Exclusion, Involvement, Standing
+from agent.domain.people import CHANNEL, Exclusion, Involvement, Standing, deciders
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.rules import Rule
+from signoff.formats import enumerated
 from signoff.values import Person
 
 _REFUSALS = {
@@ -57,6 +58,8 @@ class Reviewable(Reviewed, Protocol):
     def decided_at(self) -> datetime | None: ...
     @property
     def decided_by(self) -> Person | None: ...
+    @property
+    def approved_by(self) -> tuple[Person, ...]: ...
 
 
 class Editable(Reviewable, Protocol):
@@ -131,7 +134,8 @@ def state_refusal(request: Reviewable, revision: int) -> Refused | None:
         case RequestStatus.EXPIRED:
             return Refused(Refusal.EXPIRED, at=request.expires_at)
         case RequestStatus.APPROVED | RequestStatus.REJECTED:
-            by, at = request.decided_by, request.decided_at
+            people, at = deciders(request.decided_by, request.approved_by), request.decided_at
+            by = "".join(enumerated(list(map(str, people))))
             return Refused(Refusal.ALREADY_DECIDED, outcome=request.status.value, by=by, at=at)
         case RequestStatus.WAITING:
             return None if revision == request.revision else Refused(Refusal.STALE_REVISION)

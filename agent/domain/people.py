@@ -10,6 +10,11 @@ CHANNEL = "channel"
 """All current members of the review channel."""
 
 
+def deciders(decided_by: Person | None, approved_by: tuple[Person, ...]) -> tuple[Person, ...]:
+    """All whose word made a decision, in the order of their votes."""
+    return approved_by or ((decided_by,) if decided_by else ())
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What is known about a person at a click.

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
-from agent.domain.people import Exclusion
+from agent.domain.people import Exclusion, deciders
 from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_view import Behalf
 from signoff.values import Person, Risk
@@ -51,12 +51,17 @@ class RequestLine:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine(RequestLine):
-    """``thread``: channel and ``ts`` of its card."""
+    """``thread``: channel and ``ts`` of its card. ``approved_by`` as in `DecisionView`."""
 
     decided_by: Person | None = None
     decided_at: datetime | None = None
     reason: str | None = None
     thread: tuple[str, str] | None = None
+    approved_by: tuple[Person, ...] = ()
+
+    @property
+    def deciders(self) -> tuple[Person, ...]:
+        return deciders(self.decided_by, self.approved_by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from uuid import UUID
 from agent.domain.ancestors import ancestor_names
 from agent.domain.facts import FactsSource
 from agent.domain.limits import Caller, LimitView
-from agent.domain.people import Exclusion
+from agent.domain.people import Exclusion, deciders
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict, approval_state
 from agent.domain.rules import Rule
 from signoff.formats import Money
@@ -33,12 +33,20 @@ class VoteView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """``person`` is ``None`` for expiry, and withdrawal by the system."""
+    """``person`` is ``None`` for expiry, and withdrawal by the system.
+
+    ``approved_by``: if several approvals counted, theirs, in the order of the votes.
+    """
 
     outcome: RequestStatus
     person: Person | None
     reason: str | None
     at: datetime
+    approved_by: tuple[Person, ...] = ()
+
+    @property
+    def deciders(self) -> tuple[Person, ...]:
+        return deciders(self.person, self.approved_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +239,10 @@ class RequestView:
     @property
     def decided_by(self) -> Person | None:
         return self.decision.person if self.decision else None
+
+    @property
+    def approved_by(self) -> tuple[Person, ...]:
+        return self.decision.approved_by if self.decision else ()
 
     @property
     def decided_at(self) -> datetime | None:

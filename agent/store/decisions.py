@@ -31,10 +31,11 @@ class Decision:
     call_state: CallState
     refused_as: AnswerKind | None
     run_channel: str | None = None
+    approved_by: tuple[Person, ...] = ()
 
 
 def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
-    tx.add_rows(_DECIDE, [columns(each) for each in decisions])
+    tx.add_rows(_DECIDE, [columns(each, approved_by=_pairs(each.approved_by)) for each in decisions])
 
 
 def add_run_lines(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
@@ -47,6 +48,10 @@ def add_run_lines(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -
         tx.add_rows(_ADD_RUN_LINES, rows)
 
 
+def _pairs(people: Sequence[Person]) -> list[list[str]]:
+    return [[each.team_id, each.user_id] for each in people]
+
+
 def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
     rows = [{"call_id": call_id} for call_id in call_ids]
     if rows:
@@ -57,11 +62,11 @@ _DECIDE = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
         request_id uuid, outcome request_status, revision int, digest bytea, by_team_id text, by_user_id text,
-        reason text, at timestamptz, call_id uuid, call_state call_state, refused_as answer_kind)
+        reason text, at timestamptz, call_id uuid, call_state call_state, refused_as answer_kind, approved_by jsonb)
     LIMIT (SELECT CAST(:many AS int))
 ), decided AS (
-    INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
-    SELECT request_id, outcome, revision, digest, by_team_id, by_user_id, reason, at FROM e
+    INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at, approved_by)
+    SELECT request_id, outcome, revision, digest, by_team_id, by_user_id, reason, at, approved_by FROM e
 ), moved AS (
     UPDATE tool_call AS c
     SET state = CASE WHEN c.run_id IS NULL AND (c.executor = 'none' OR e.refused_as IS NOT NULL)

@@ -76,7 +76,9 @@ WITH recorded AS (
     WHERE event IN ('request.decided', 'request.expired', 'request.withdrawn')
 ), stored AS (
     SELECT 'request:' || r.id AS subject, r.status::text AS status, d.outcome::text AS outcome, d.revision,
-           encode(d.digest, 'hex') AS digest, 'slack:' || d.team_id || '/' || d.user_id AS person
+           encode(d.digest, 'hex') AS digest, 'slack:' || d.team_id || '/' || d.user_id AS person,
+           (SELECT jsonb_agg('slack:' || (who ->> 0) || '/' || (who ->> 1) ORDER BY n)
+            FROM jsonb_array_elements(d.approved_by) WITH ORDINALITY AS each (who, n)) AS approved_by
     FROM approval_request AS r LEFT JOIN decision AS d ON d.request_id = r.id
     WHERE r.status <> 'waiting' OR d.request_id IS NOT NULL
 )
@@ -91,6 +93,7 @@ WHERE recorded.seq IS NULL OR stored.status IS NULL OR nth > 1 OR stored.outcome
    OR detail -> 'revision' IS DISTINCT FROM to_jsonb(stored.revision)
    OR detail -> 'digest' IS DISTINCT FROM to_jsonb(stored.digest)
    OR coalesce(person <> actor, actor LIKE 'slack:%')
+   OR detail -> 'approved_by' IS DISTINCT FROM approved_by
 """)
 _EXECUTIONS = text("""
 WITH recorded AS (

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from functools import cache
@@ -95,6 +95,11 @@ def _converter(kind: Any) -> Callable[[Any], object] | None:
 
 def person(team_id: str | None, user_id: str | None) -> Person | None:
     return Person(team_id, user_id) if team_id and user_id else None
+
+
+def people(stored: Iterable[Sequence[str]]) -> tuple[Person, ...]:
+    """From ``[[team, user], …]``."""
+    return tuple(Person(team, user) for team, user in stored)
 
 
 def _destination(team_id: str | None, channel_id: str | None) -> Destination | None:

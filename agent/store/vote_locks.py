@@ -22,7 +22,7 @@ from agent.domain.request import RequestStatus, StoredPlace, Verdict
 from agent.store import audit, call_locks, consent_terms, pause
 from agent.store.audit import ChainHead
 from agent.store.request_locks import LockedRequest
-from agent.store.rows import person, row_as
+from agent.store.rows import people, person, row_as
 from signoff.values import Person
 
 
@@ -79,6 +79,7 @@ class ReviewedRequest(LockedRequest):
     editor: Person | None
     votes: tuple[StoredVote, ...]
     decided_by: Person | None
+    approved_by: tuple[Person, ...]
     place: StoredPlace | None
     head: ChainHead
     background: bool
@@ -149,6 +150,7 @@ def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> Reviewed
         terms_stand=terms.digest == row.terms_recorded,
         excluded=terms.excluded,
         votes=tuple(map(_vote, row.votes)),
+        approved_by=people(row.approved_by or ()),
         place=place,
         head=ChainHead(head.subject, head.seq, bytes(head.hash), row.at),
         call=call,
@@ -216,7 +218,7 @@ JOIN LATERAL (
            coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
            coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
            v.tool, v.digest, v.editor_team_id, v.editor_user_id,
-           d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id,
+           d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id, d.approved_by,
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
            p.closed AS place_closed,
            p.team_id AS place_team_id, p.user_id AS place_user_id,
@@ -224,7 +226,7 @@ JOIN LATERAL (
            (SELECT channel_id FROM agent_run WHERE id = c.run_id) AS run_channel,
            EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks,
            (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
-                                                       'revision', revision)), '[]'::json)
+                                                       'revision', revision) ORDER BY id), '[]'::json)
             FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes
     FROM approval_request AS r
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision

@@ -28,7 +28,8 @@ class Review:
     """The current state of a request.
 
     Secrets in `arguments` are masked. `id` is the service's name for the request, `request_id` the caller's; `reviewer`
-    is a Slack user id; `raw` is the service's whole response.
+    is the Slack user id of the person who completed the decision, `approved_by` the ids of all whose approvals counted;
+    `raw` is the service's whole response.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Review:
     reviewer: str | None
     reason: str | None
     expires_at: datetime
+    approved_by: tuple[str, ...]
     raw: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -81,6 +83,7 @@ class Review:
             reviewer=(answer["decided_by"] or {}).get("user_id"),
             reason=answer["reason"],
             expires_at=datetime.fromisoformat(answer["expires_at"]),
+            approved_by=tuple(each["user_id"] for each in answer.get("approved_by") or ()),
             raw=answer,
         )
 
@@ -91,7 +94,7 @@ class Approval:
 
     `arguments` are the requested ones, or a reviewer's edit (`edited`; secrets are then masked, and `claim` returns
     them in full). `notes` are the reviewers' notes on approval, for the program or model that continues; `reason` is
-    the last one.
+    the last one. `reviewer` gave the last approval, `approved_by` are all whose approvals counted.
     """
 
     status: Literal["approved", "not_required"]
@@ -105,6 +108,7 @@ class Approval:
     id: str | None = None
     digest: str | None = None
     notes: tuple[str, ...] = ()
+    approved_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
             id=review.id,
             digest=review.digest,
             notes=review.notes,
+            approved_by=review.approved_by,
         )
     reason, cause = review.reason, _CAUSES[review.status]
     if review.status == "approved":

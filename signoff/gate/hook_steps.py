@@ -12,6 +12,7 @@ from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.handover import hand_over
 from signoff.errors import CollaborationError, Conflict, SignoffError
+from signoff.formats import enumerated
 from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
 from signoff.gate.open_questions import open_question
 from signoff.masks import has_mask
@@ -93,7 +94,7 @@ class HookSteps:
         return shown == self._context | masked
 
     def _handed_over(self, approval: Approval) -> Permission:
-        by = f"Signoff: approved by {approval.reviewer}" if approval.reviewer else "Signoff: approved"
+        by = f"Signoff: approved{_by(approval)}"
         notes = tuple(f"Note given by a reviewer with the approval: {each}" for each in approval.notes)
         if not self.call.is_where_it_was:
             return Permission("deny", f"{self.call.cwd} leads to another directory since people were asked")
@@ -144,6 +145,11 @@ def _later(asked: Review) -> str:
     )
 
 
+def _by(approval: Approval) -> str:
+    people = approval.approved_by or ((approval.reviewer,) if approval.reviewer else ())
+    return f" by {''.join(enumerated(people))}" if people else ""
+
+
 def _changed(before: Mapping[str, Any], approval: Approval) -> str:
     """Secrets are masked."""
     now = dict(approval.arguments)
@@ -152,8 +158,7 @@ def _changed(before: Mapping[str, Any], approval: Approval) -> str:
         for name in sorted(before.keys() | now.keys())
         if before.get(name) != now.get(name) or (name in before) != (name in now)
     ]
-    by = f" by {approval.reviewer}" if approval.reviewer else ""
     return (
-        f"it was approved{by} with other arguments, which this hook cannot set: {'; '.join(changes)} "
+        f"it was approved{_by(approval)} with other arguments, which this hook cannot set: {'; '.join(changes)} "
         f"(request {approval.id}). Make the call with these arguments."
     )

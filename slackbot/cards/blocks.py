@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.domain.request_view import Behalf
 from signoff import formats
+from signoff.formats import enumerated
 from signoff.values import Person
 from slackbot.cards import inert
 from slackbot.cards.values import Json
@@ -19,6 +20,7 @@ HEADER_LIMIT = 150
 TEXT_LIMIT = 3000
 BUTTON_LIMIT = 30  # 75 are allowed, about 30 show
 OPTION_LIMIT = 75
+MAX_NAMED = 3  # people in a line
 
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 _GROUP = re.compile(r"S[A-Z0-9]{1,30}\Z", re.ASCII)
@@ -54,6 +56,12 @@ def mention(person_or_group: str) -> Json:
 
 def person(who: Person | None, nobody: str = "somebody") -> Json:
     return mention(who.user_id) if who else text(nobody)
+
+
+def people(who: Sequence[Person | str], at_most: int = MAX_NAMED) -> list[Json]:
+    """People, or their ids: `@Ada, @Grace and 2 more`."""
+    mentions = [mention(each.user_id if isinstance(each, Person) else each) for each in who]
+    return [text(each) if isinstance(each, str) else each for each in enumerated(mentions, at_most)]
 
 
 def requester(behalf: Behalf) -> Json:

@@ -68,7 +68,7 @@ def details_pages(view: RequestView) -> int:
 def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator[Json]:
     if inert.weight(inert.line(title(view), 100_000)) > blocks.HEADER_LIMIT:  # the header is cut
         yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500) or "…")))
-    yield blocks.rich_text(*status.parts(view))
+    yield blocks.rich_text(*status.parts(view, status.ALL))
     yield blocks.rich_text(*origin(view, names, permalink))
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE, view.money_in("facts"))

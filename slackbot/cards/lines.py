@@ -277,9 +277,12 @@ def _line(
 
 def _people(body: Mapping[str, Any]) -> list[str]:
     """Invalid ids are dropped."""
-    given = body.get("people")
-    called = given if isinstance(given, list | tuple) else []
-    return [each for each in called if isinstance(each, str) and blocks.mention_mrkdwn(each)][:MAX_PEOPLE]
+    return [each for each in _ids(body.get("people")) if blocks.mention_mrkdwn(each)][:MAX_PEOPLE]
+
+
+def _ids(given: Any) -> list[str]:
+    listed = given if isinstance(given, list | tuple) else []
+    return [each for each in listed if isinstance(each, str) and each]
 
 
 def _spaced(pieces: Iterable[Json]) -> Iterator[Json]:
@@ -301,9 +304,9 @@ def _edits(body: Mapping[str, Any]) -> list[Json]:
 
 
 def _details(body: Mapping[str, Any]) -> Iterator[Json]:
-    if isinstance(user := body.get("user"), str) and user:
+    if by := _ids(body.get("approved_by")) or _ids([body.get("user")]):
         yield blocks.text(" by ")
-        yield blocks.mention(user)
+        yield from blocks.people(by, MAX_PEOPLE)
     if at := _moment(body.get("at")):
         yield blocks.text(" until " if body.get("line") in _DEADLINES else ", ")
         yield blocks.moment(at)

@@ -56,7 +56,7 @@ def request_card(
     head = [
         blocks.header(inert.line(title(view), blocks.HEADER_LIMIT)),
         *_description(view),
-        blocks.rich_text(*status.parts(view)),
+        blocks.rich_text(*status.parts(view, status.ALL if whole else blocks.MAX_NAMED)),
     ]
     state = f"{view.id}:{view.revision}:{view.status}:{view.voided}"
     if not (whole or _is_open(view)):

@@ -29,7 +29,7 @@ def request(line: RequestLine) -> list[Json]:
 def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     """`link`: the thread address from Slack."""
     decided = " by " if line.standing is line.status else " · decided by "  # not done by the reviewer
-    by = [blocks.text(decided), blocks.person(line.decided_by)] if line.decided_by else []
+    by = [blocks.text(decided), *blocks.people(line.deciders)] if line.deciders else []
     at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
     reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
     thread = [blocks.link(link, "its thread")] if link else []

@@ -16,11 +16,13 @@ MAX_VOTES = 5
 MAX_REASON = 500
 MAX_ERROR = 500
 MAX_EDITS = 1000
+ALL = 100
 
 
-def parts(view: RequestView) -> list[Json]:
+def parts(view: RequestView, named: int = blocks.MAX_NAMED) -> list[Json]:
+    """``named``: how many of those who approved."""
     return [
-        *_standing(view),
+        *_standing(view, named),
         *_rejected_before(view),
         *_elsewhere(view),
         *_grant(view),
@@ -112,12 +114,12 @@ def _escalated(view: RequestView) -> list[Json]:
     return [blocks.section(blocks.text("⚠ Escalated", bold=True), blocks.text(why))]
 
 
-def _standing(view: RequestView) -> list[Json]:
+def _standing(view: RequestView, named: int) -> list[Json]:
     match view.status:
         case RequestStatus.WAITING:
             return list(_waiting(view))
         case RequestStatus.APPROVED:
-            return [*_approved(view), *_votes(view)]
+            return [*_approved(view, named), *_votes(view)]
         case RequestStatus.REJECTED:
             return [_ended(view), *_reason(view)]
         case RequestStatus.EXPIRED:
@@ -138,8 +140,8 @@ def _waiting(view: RequestView) -> Iterator[Json]:
     yield from _votes(view)
 
 
-def _approved(view: RequestView) -> Iterator[Json]:
-    by = _by(view)
+def _approved(view: RequestView, named: int) -> Iterator[Json]:
+    by = _by(view, named)
     if view.voided:
         title = blocks.text("↩ Approval void", bold=True)
         cause = (
@@ -241,12 +243,13 @@ def _asked_again(view: RequestView) -> Iterator[Json]:
     )
 
 
-def _by(view: RequestView) -> list[Json]:
+def _by(view: RequestView, named: int = blocks.MAX_NAMED) -> list[Json]:
     """ " by @Grace, today at …"; a moment includes its own "at"."""
     decision = view.decision
     if decision is None:
         return []
-    by = [blocks.text(" by "), blocks.person(decision.person)] if decision.person else []
+    people = decision.deciders
+    by = [blocks.text(" by "), *blocks.people(people, named)] if people else []
     return [*by, blocks.text(", "), blocks.moment(decision.at)]
 
 

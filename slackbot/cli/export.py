@@ -70,6 +70,7 @@ COLUMNS = (
         "expires_at",
         "decided_at",
         "decided_by",
+        "approved_by",
         "lapsed",
         "handed_over_at",
         "execution",

@@ -111,7 +111,10 @@ def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: Embedd
             ("made", terminal.when(view.created_at)),
             ("expires", terminal.when(view.expires_at)),
             ("status", _status(view)),
-            ("decided", f"{terminal.when(decision.at)} {terminal.who(decision.person)}" if decision else ""),
+            (
+                "decided",
+                f"{terminal.when(decision.at)} {terminal.people(decision.deciders)}" if decision else "",
+            ),
             ("execution", execution.status.value if execution else ""),
             ("digest", view.digest.hex()),
             ("erased", terminal.when(view.erased_at)),
@@ -185,7 +188,7 @@ def _row(view: RequestView) -> list[str]:
         view.risk.value,
         terminal.line(view.description, 80),
         f"{approvals_given}/{view.approvals_required}",
-        terminal.who(view.decision.person) if view.decision else "",
+        terminal.people(view.decision.deciders, 3) if view.decision else "",
     ]
 
 

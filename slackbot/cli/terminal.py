@@ -17,6 +17,7 @@ from rich.text import Text
 from agent.runtime.stored_text import storable_text
 from signoff import formats
 from signoff.durations import seconds_of
+from signoff.formats import enumerated
 from signoff.values import Person
 from slackbot.cards import inert
 
@@ -44,6 +45,10 @@ def rfc3339(at: datetime | None) -> str | None:
 
 def who(person: Person | None) -> str:
     return line(str(person), 60) if person else ""
+
+
+def people(all_of_them: Sequence[Person], at_most: int = 100) -> str:
+    return "".join(enumerated(list(map(who, all_of_them)), at_most))
 
 
 def moment(option: str, text: str) -> datetime:

@@ -125,4 +125,4 @@ async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunV
 
 
 def _own(line: RequestLine, person: Person) -> bool:
-    return person == line.requester or (isinstance(line, HistoryLine) and person == line.decided_by)
+    return person == line.requester or (isinstance(line, HistoryLine) and person in line.deciders)

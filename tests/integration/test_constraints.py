@@ -207,6 +207,9 @@ BROKEN = {
         VALUES ('{REQUEST}', 'approved', 1, sha256('a'))""",
     "ck_decision_digest_size": f"""
         INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'expired', 1, '')""",
+    "ck_decision_approved_by_is_list": f"""
+        INSERT INTO decision (request_id, outcome, revision, digest, approved_by)
+        VALUES ('{REQUEST}', 'expired', 1, sha256('a'), '{{}}')""",
     "ck_execution_program_with_claim": "UPDATE execution SET claim_hash = sha256('t')",
     # An attempt is made by the executor of its call.
     "fk_execution_call_id": "UPDATE execution SET executor = 'program', claim_hash = sha256('t')",

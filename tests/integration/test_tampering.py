@@ -98,6 +98,10 @@ MANIPULATIONS: dict[str, Callable[[Owner], None]] = {
         "UPDATE decision SET outcome = 'rejected'", "UPDATE approval_request SET status = 'rejected'"
     ),
     "a decision is somebody else's": statements("UPDATE decision SET user_id = 'U0EVE'"),
+    "others are said to have approved": statements(
+        'UPDATE decision SET approved_by = \'[["T0SIGNOFF", "U0EVE"], ["T0SIGNOFF", "U0GRACE"]]\''
+    ),
+    "one of those who approved is left out": statements("UPDATE decision SET approved_by = '[]'"),
     "a decision is gone": statements(
         "DELETE FROM decision", "UPDATE approval_request SET status = 'waiting', decided_at = NULL"
     ),

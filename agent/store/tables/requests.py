@@ -100,6 +100,7 @@ decision = Table(
     Column("user_id", Text),
     Column("reason", Text),
     Column("decided_at", Timestamp, nullable=False),
+    Column("approved_by", JSONB, nullable=False),
 )
 
 card_place = Table(

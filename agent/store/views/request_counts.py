@@ -14,6 +14,7 @@ from agent.store.rows import row_as
 from agent.store.tables import decision
 from agent.store.views import request_filters
 from agent.store.views.request_lines import request, team
+from agent.store.views.request_parts import approved_by
 from signoff.values import Person
 
 
@@ -65,9 +66,8 @@ def _is_own(kind: RequestKind) -> ColumnElement[bool]:
     asked = _is_person(request.c.requester_team_id, request.c.requester_user_id)
     if kind is RequestKind.WAITING:
         return asked
-    decided = exists().where(
-        decision.c.request_id == request.c.id, _is_person(decision.c.team_id, decision.c.user_id)
-    )
+    by = or_(_is_person(decision.c.team_id, decision.c.user_id), approved_by(team, bindparam("user")))
+    decided = exists().where(decision.c.request_id == request.c.id, by)
     return or_(asked, decided)
 
 
@@ -81,10 +81,11 @@ def _counts(kind: RequestKind, names: frozenset[str], limit: int) -> Select[Any]
             request.c.requester_team_id == bindparam("person_team"),
             request.c.requester_user_id == bindparam("person_user"),
         )
+        person_team: ColumnElement[str] = bindparam("person_team")
+        person_user: ColumnElement[str] = bindparam("person_user")
+        last = and_(decision.c.team_id == person_team, decision.c.user_id == person_user)
         decided = exists().where(
-            decision.c.request_id == request.c.id,
-            decision.c.team_id == bindparam("person_team"),
-            decision.c.user_id == bindparam("person_user"),
+            decision.c.request_id == request.c.id, or_(last, approved_by(person_team, person_user))
         )
         found = found.where(or_(asked, decided))
     # In index order; otherwise PostgreSQL reads the table from its oldest rows.

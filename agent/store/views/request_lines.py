@@ -10,7 +10,7 @@ from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Behalf
 from agent.domain.run import CallState
 from agent.store import exclusions
-from agent.store.rows import person, row_as
+from agent.store.rows import people, person, row_as
 from agent.store.tables import (
     agent_run,
     approval_request,
@@ -22,7 +22,6 @@ from agent.store.tables import (
     tool_call,
 )
 from agent.store.views.request_parts import approvals, channel_card, is_stopped, present_revision, voters
-from signoff.values import Person
 
 request, _revision = approval_request.alias("request"), request_revision.alias("revision")
 _place = card_place.alias("place")
@@ -72,6 +71,7 @@ _LINES = (
         decision.c.user_id.label("decided_user_id"),
         decision.c.decided_at,
         decision.c.reason,
+        decision.c.approved_by,
     )
     .join(_revision, present_revision(request, _revision))
     .outerjoin(_place, channel_card(request, _place))
@@ -99,6 +99,7 @@ def history_line(row: Row[Any]) -> HistoryLine:
         row,
         **_converted(row),
         decided_by=person(row.decided_team_id, row.decided_user_id),
+        approved_by=people(row.approved_by or ()),
         thread=(row.channel_id, row.ts) if row.ts else None,
     )
 
@@ -120,6 +121,6 @@ def _converted(row: Row[Any]) -> dict[str, object]:
         "approval": approval,
         "message_ts": row.ts,
         "excluded": exclusions.from_json(row.excluded),
-        "voters": tuple(Person(team, user) for team, user in row.voters),
+        "voters": people(row.voters),
         "granted_to": None if row.granted_to is None else Behalf.read(row.granted_to),
     }

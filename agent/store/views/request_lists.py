@@ -15,7 +15,7 @@ from agent.store.tables import decision
 from agent.store.views import request_filters
 from agent.store.views.request_filters import EVERYTHING
 from agent.store.views.request_lines import history_line, lines, request, request_line, team
-from agent.store.views.request_parts import last_position
+from agent.store.views.request_parts import approved_by, last_position
 from signoff.values import Person
 
 
@@ -65,18 +65,18 @@ def _found(
     page = select(request.c.id).where(*conditions).order_by(*by).limit(limit)
     if "person_user" not in names:
         return lines(page, *by)
-    # Two index walks: requested, and decided.
+    # Three index walks: requested, decided, and approved with others.
     person_team: ColumnElement[str] = bindparam("person_team")
     person_user: ColumnElement[str] = bindparam("person_user")
     asked = page.where(request.c.requester_team_id == person_team, request.c.requester_user_id == person_user)
-    decided = page.join(decision, request.c.id == decision.c.request_id).where(
-        decision.c.team_id == person_team, decision.c.user_id == person_user
-    )
+    of_decision = page.join(decision, request.c.id == decision.c.request_id)
+    decided = of_decision.where(decision.c.team_id == person_team, decision.c.user_id == person_user)
+    approved = of_decision.where(approved_by(person_team, person_user))
     if kind is RequestKind.DECIDED and order in (RequestOrder.NEWEST, RequestOrder.OLDEST):
         at = (decision.c.decided_at, decision.c.request_id)
         down = order is RequestOrder.NEWEST
         decided = decided.order_by(None).order_by(*(each.desc() if down else each.asc() for each in at))
-    together = union(asked, decided).subquery()
+    together = union(asked, decided, approved).subquery()
     return lines(
         select(request.c.id).where(request.c.id.in_(select(together.c.id))).order_by(*by).limit(limit), *by
     )

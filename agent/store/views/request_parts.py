@@ -6,10 +6,12 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     FromClause,
+    Text,
     Tuple,
     Uuid,
     and_,
     bindparam,
+    cast,
     func,
     literal_column,
     or_,
@@ -20,9 +22,10 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from agent.domain.request import Verdict
 from agent.domain.run import AnswerKind, CallExecutor
-from agent.store.tables import approval_request, vote
+from agent.store.tables import approval_request, decision, vote
 
 EMPTY_LIST: ColumnElement[Any] = literal_column("'[]'::json")
+_NOBODY: ColumnElement[Any] = literal_column("'[]'::jsonb")
 
 
 def present_revision(request: FromClause, revision: FromClause) -> ColumnElement[bool]:
@@ -58,6 +61,12 @@ def approvals(request: FromClause) -> ColumnElement[int]:
     return (
         select(func.count()).where(is_live(ballot, request), approving).correlate(request).scalar_subquery()
     )
+
+
+def approved_by(team: ColumnElement[str], user: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether this person's approval counted beside others."""
+    person = func.jsonb_build_array(func.jsonb_build_array(cast(team, Text), cast(user, Text)))
+    return and_(decision.c.approved_by != _NOBODY, decision.c.approved_by.contains(person))
 
 
 def notes(request: FromClause) -> ColumnElement[Any]:

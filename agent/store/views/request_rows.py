@@ -173,6 +173,7 @@ _VIEW = (
         decision.c.team_id.label("decided_team_id"),
         decision.c.user_id.label("decided_user_id"),
         decision.c.reason.label("decided_reason"),
+        decision.c.approved_by,
         _repeat_call.c.id.is_not(None).label("repeated"),
         _repeat.c.id.label("again_id"),
         _repeat_place.c.channel_id.label("again_channel"),

@@ -25,7 +25,7 @@ from agent.domain.request_view import (
 )
 from agent.domain.rules import Rule
 from agent.store import exclusions
-from agent.store.rows import person, row_as
+from agent.store.rows import people, person, row_as
 from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
@@ -49,7 +49,7 @@ class VoteContext:
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
     for row in await fetch(connection, _VOTE_CONTEXT, id=request_id):
-        return row_as(VoteContext, row, voters=_people(row.voters))
+        return row_as(VoteContext, row, voters=people(row.voters))
     return None
 
 
@@ -172,7 +172,9 @@ def _decision(row: Row[Any]) -> DecisionView | None:
     if row.outcome is None:
         return None
     by = person(row.decided_team_id, row.decided_user_id)
-    return DecisionView(RequestStatus(row.outcome), by, row.decided_reason, row.decided_at)
+    return DecisionView(
+        RequestStatus(row.outcome), by, row.decided_reason, row.decided_at, people(row.approved_by)
+    )
 
 
 def _execution(row: Row[Any]) -> ExecutionView | None:
@@ -180,12 +182,8 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
         return None
     status = ExecutionStatus(row.execution_status)
     return row_as(
-        ExecutionView, row, id=row.execution_id, status=status, retry_voters=_people(row.retry_voters)
+        ExecutionView, row, id=row.execution_id, status=status, retry_voters=people(row.retry_voters)
     )
-
-
-def _people(stored: Sequence[Sequence[str]]) -> tuple[Person, ...]:
-    return tuple(Person(team, user) for team, user in stored)
 
 
 _VOTE_CONTEXT = text("""

@@ -60,6 +60,8 @@ class RequestEnding:
     run_channel: str | None = None
     """If unknown here, the delivery poller finds it."""
     webhooks: bool = True
+    approved_by: tuple[Person, ...] = ()
+    """If several approvals counted, in the order of the votes."""
 
     @property
     def actor(self) -> str:
@@ -113,6 +115,7 @@ def _decision(ending: RequestEnding) -> Decision:
         call_state=state,
         run_channel=ending.run_channel,
         refused_as=refused_as,
+        approved_by=ending.approved_by,
     )
 
 
@@ -147,15 +150,22 @@ def _line_in_run(decision: Decision) -> dict[str, object]:
         "user": by.user_id if by else None,
         "reason": decision.reason,
         "at": decision.at,
+        **_approved_by(decision.approved_by),
     }
 
 
+def _approved_by(people: Sequence[Person]) -> dict[str, object]:
+    return {"approved_by": [each.user_id for each in people]} if people else {}
+
+
 def _entry(ending: RequestEnding) -> AuditEntry:
-    detail = {
+    detail: dict[str, object] = {
         "outcome": ending.outcome.value,
         "revision": ending.request.revision,
         "digest": ending.digest.hex(),
     }
+    if ending.approved_by:
+        detail["approved_by"] = [audit.actor(each) for each in ending.approved_by]
     return AuditEntry(_KINDS[ending.outcome], ending.actor, detail)
 
 
@@ -164,7 +174,15 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
     line = ending.outcome.word
     return (
         outbox.card(request.destination, request.id, urgent=ending.outcome is not RequestStatus.EXPIRED),
-        outbox.request_line(request.destination, request.id, line, ending.by, reason=ending.reason, at=at),
+        outbox.request_line(
+            request.destination,
+            request.id,
+            line,
+            ending.by,
+            reason=ending.reason,
+            at=at,
+            **_approved_by(ending.approved_by),
+        ),
     )
 
 

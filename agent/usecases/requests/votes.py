@@ -105,8 +105,11 @@ def _vote(
     if ballot.place is not None and request.place is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)
-    count = _tally(request, ballot)
-    same = mine is not None and mine.verdict is ballot.verdict and mine.revision == ballot.revision
+    counted = _counted(request, ballot)
+    count = tally(
+        [LiveVote(p.team_id, p.user_id, v.value) for p, v in counted.items()], request.approvals_required
+    )
+    same = mine is not None and _is_repeated(mine, ballot)
     repeats = same and ballot.voter.refusal is None and request.status is _DECIDES[ballot.verdict]
     if repeats and not _shows_nothing(request, ballot):
         return VoteOutcome(request.status, count.approvals, count.needed, repeated=True)
@@ -124,7 +127,7 @@ def _vote(
         _cast(tx, request, mine, ballot)
         entry = AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot))
         earlier = [(request.head, entry)]
-    _conclude(tx, request, count, ballot, earlier, claimant)
+    _conclude(tx, request, count, ballot, earlier, claimant, tuple(counted))
     return VoteOutcome(RequestStatus(count.outcome or "waiting"), count.approvals, count.needed)
 
 
@@ -137,16 +140,18 @@ def _shows_nothing(request: ReviewedRequest, ballot: Ballot) -> bool:
 _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStatus.REJECTED}
 
 
-def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
-    """Votes of people who lost the right do not count. A repeated vote recounts."""
-    person = ballot.voter.person
-    live = [
-        LiveVote(v.person.team_id, v.person.user_id, v.verdict.value)
-        for v in _others(request, ballot)
-        if _still_counts(request, ballot, v)
-    ]
-    mine = LiveVote(person.team_id, person.user_id, ballot.verdict.value)
-    return tally([*live, mine], request.approvals_required)
+def _counted(request: ReviewedRequest, ballot: Ballot) -> dict[Person, Verdict]:
+    """In the order of the votes. Those of people who lost the right do not count; a repeated vote recounts."""
+    me, counted = ballot.voter.person, dict[Person, Verdict]()
+    for vote in request.votes:
+        if _is_repeated(vote, ballot) or (vote.person != me and _still_counts(request, ballot, vote)):
+            counted[vote.person] = vote.verdict
+    return {**counted, me: ballot.verdict}
+
+
+def _is_repeated(vote: StoredVote, ballot: Ballot) -> bool:
+    mine = (ballot.voter.person, ballot.verdict, ballot.revision)
+    return (vote.person, vote.verdict, vote.revision) == mine
 
 
 def _others(request: ReviewedRequest, ballot: Ballot) -> list[StoredVote]:
@@ -156,7 +161,9 @@ def _others(request: ReviewedRequest, ballot: Ballot) -> list[StoredVote]:
 
 def _still_counts(request: ReviewedRequest, ballot: Ballot, vote: StoredVote) -> bool:
     standing = ballot.standings.get(vote.person)
-    return standing is not None and eligibility.reviewer_refusal(request, standing, vote.verdict) is None
+    if standing is None or vote.revision != request.revision:
+        return False
+    return eligibility.reviewer_refusal(request, standing, vote.verdict) is None
 
 
 def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
@@ -195,6 +202,7 @@ def _conclude(
     ballot: Ballot,
     earlier: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant | None,
+    counted: tuple[Person, ...],
 ) -> None:
     person = ballot.voter.person
     if count.outcome is None:
@@ -217,6 +225,7 @@ def _conclude(
         background=request.background,
         run_channel=request.run_channel,
         webhooks=request.webhooks,
+        approved_by=counted if outcome is RequestStatus.APPROVED and len(counted) > 1 else (),
     )
     if claimant and request.call and outcome is RequestStatus.APPROVED:
         _decide_and_claim(tx, request.call, decided, earlier, claimant)

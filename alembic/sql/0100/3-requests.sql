@@ -254,14 +254,18 @@ CREATE TABLE decision (
     user_id text,
     reason text,
     decided_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    -- Where several approvals made it: the [team, user] whose approvals counted, in the order in which they voted.
+    approved_by jsonb DEFAULT '[]' NOT NULL,
     CONSTRAINT pk_decision PRIMARY KEY (request_id),
     CONSTRAINT ck_decision_is_an_outcome CHECK (outcome <> 'waiting'),
     CONSTRAINT ck_decision_people_decide CHECK (outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL),
+    CONSTRAINT ck_decision_approved_by_is_list CHECK (jsonb_typeof(approved_by) = 'array'),
     CONSTRAINT ck_decision_digest_size CHECK (octet_length(digest) = 32),
     CONSTRAINT fk_decision_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_decision_person ON decision (team_id, user_id, decided_at, request_id);
+CREATE INDEX ix_decision_approved_by ON decision USING gin (approved_by jsonb_path_ops) WHERE approved_by <> '[]';
 -- Whether the very same action was rejected lately.
 CREATE INDEX ix_decision_rejected ON decision (digest, decided_at) WHERE outcome = 'rejected';
 CREATE INDEX ix_decision_words ON decision (decided_at) WHERE outcome = 'rejected' AND btrim(reason) <> '';

@@ -161,7 +161,8 @@ class ReviewOut(ResponseModel):
     `request_id` is the caller's name for it, `id` is ours. `status` is the decision; `lapsed`: approved, but not
     claimed in time. `handed_over_at`: when the asker read the approval, so the action may have been executed even if
     nothing was reported; without it, a lapsed action was not executed. `digest` (SHA-256, hex) identifies exactly the
-    action of this `revision`; each edit changes it. `description` is the text shown to people; `action_description` is
+    action of this `revision`; each edit changes it. `decided_by` completed the decision; `approved_by` are all whose
+    approvals counted, in the order of their votes. `description` is the text shown to people; `action_description` is
     the asker's own. `above` lists the agents that delegated the task to `agent`, topmost first. `erased_at`: when
     arguments, facts and context were erased. `facts_source`: the program sent the facts, or Signoff looked them up;
     `null`: the agent's own tool did, or there are none. `voided`: the facts changed after the approval, so nothing was
@@ -195,6 +196,7 @@ class ReviewOut(ResponseModel):
     expires_at: Moment
     decided_at: Moment | None
     decided_by: PersonOut | None
+    approved_by: list[PersonOut]
     reason: str | None
     lapse_at: Moment | None
     handed_over_at: Moment | None
@@ -222,12 +224,17 @@ class ReviewOut(ResponseModel):
             digest=view.digest.hex(),
             edited=view.editor is not None,
             agent_context=agent_context(view),
+            approved_by=[PersonOut.copy_of(each) for each in _approved_by(view)],
             approvals=sum(vote.verdict is Verdict.APPROVE for vote in view.votes),
             timestamp=view.created_at,
             reason=view.decision.reason if view.decision else None,
             url=url,
             slack_url=slack_url,
         )
+
+
+def _approved_by(view: RequestView) -> tuple[Person, ...]:
+    return view.decision.deciders if view.decision and view.status is RequestStatus.APPROVED else ()
 
 
 def agent_context(view: RequestView) -> Any:

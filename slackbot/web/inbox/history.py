@@ -9,6 +9,7 @@ from agent.domain.audit import AuditEvent, AuditKind
 from agent.domain.errors import Refusal, sentence
 from agent.domain.request import RequestStatus
 from agent.domain.verdicts import NOBODY_DECIDED, OUTCOMES, VERDICTS
+from signoff.values import Person
 
 _SLACK = "slack:"
 
@@ -65,10 +66,10 @@ _SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """The actor is a Slack id or a system name."""
+    """The actors are people in Slack, or a system's name."""
 
     at: datetime
-    user_id: str | None
+    people: tuple[Person, ...]
     name: str
     words: str
     door: str
@@ -86,13 +87,13 @@ def actor_of(actor: str) -> tuple[str | None, str]:
 
 def _step(event: AuditEvent) -> HistoryStep:
     detail = event.detail
-    user_id, name = actor_of(event.actor)
+    actors = _strings(detail.get("approved_by")) or [event.actor]
     refusal = str(detail.get("refusal") or "")
     why = sentence(Refusal(refusal)) if refusal in set(Refusal) else ""
     return HistoryStep(
         event.at,
-        user_id,
-        name,
+        tuple(_person(each) for each in actors if each.startswith(_SLACK)),
+        _name(event.actor),
         _words(event.event, detail),
         _PATHS.get(str(detail.get("path") or ""), ""),
         why,
@@ -124,6 +125,15 @@ def _sign(kind: str, detail: Mapping[str, Any]) -> str:
         approved = OUTCOMES[RequestStatus.APPROVED]
         return (vote.outcome if vote else OUTCOMES.get(str(detail.get("outcome")), approved)).status.value
     return {str(name): sign for name, sign in _SIGNS.items()}.get(kind, "")
+
+
+def _person(actor: str) -> Person:
+    team_id, _, user_id = actor.removeprefix(_SLACK).rpartition("/")
+    return Person(team_id, user_id)
+
+
+def _strings(given: Any) -> list[str]:
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 
 def _name(actor: str) -> str:

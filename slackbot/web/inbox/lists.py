@@ -15,6 +15,7 @@ from agent.domain.request_filter import RequestKind, RequestOrder
 from agent.domain.request_line import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.store import views
+from signoff.values import Person
 from slackbot.cards import Names, parse_id
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view
@@ -206,11 +207,11 @@ async def _offered(
 
 
 def _people(lines: Iterable[RequestLine]) -> set[str]:
-    return {each.user_id for line in lines for each in (line.behalf.requester, _decider(line)) if each}
+    return {each.user_id for line in lines for each in (line.behalf.requester, *_deciders(line)) if each}
 
 
-def _decider(line: RequestLine) -> Any:
-    return line.decided_by if isinstance(line, HistoryLine) else None
+def _deciders(line: RequestLine) -> tuple[Person, ...]:
+    return line.deciders if isinstance(line, HistoryLine) else ()
 
 
 async def _named(ctx: WebContext, who: Visitor, lines: Sequence[RequestLine]) -> dict[str, Any]:

@@ -65,7 +65,12 @@ def _environment() -> Environment:
     made.globals |= {name: cache(getattr(parts, name)) for name in ("badge", "risk")}
     ended = [(each.status.value, each.title) for each in verdicts.ENDED]
     made.globals |= {"outcomes": verdicts.OUTCOMES, "verdicts": verdicts.VERDICTS, "ended": ended}
-    made.globals |= {"asset": assets.address, "who": words.who, "row_description": row_forms.DESCRIPTION}
+    made.globals |= {
+        "asset": assets.address,
+        "who": words.who,
+        "people": words.people,
+        "row_description": row_forms.DESCRIPTION,
+    }
     return made
 
 

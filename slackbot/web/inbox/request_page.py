@@ -232,8 +232,10 @@ def _fields(ctx: WebContext, view: RequestView) -> Sequence[Any]:
 def _ids(view: RequestView, steps: Sequence[HistoryStep], who: Visitor) -> set[str]:
     paused_by = history.actor_of(view.paused_by)[0] if view.paused_by else None
     people = [who.person, view.behalf.requester, view.editor, *(vote.person for vote in view.votes)]
-    people += [view.decision.person if view.decision else None]
+    people += view.decision.deciders if view.decision else ()
     people += [view.execution.settled_by if view.execution else None]
     people += [view.rejected_before.person if view.rejected_before else None]
-    ids = {person.user_id for person in people if person} | {step.user_id for step in steps if step.user_id}
+    ids = {person.user_id for person in people if person} | {
+        each.user_id for step in steps for each in step.people
+    }
     return ids | set(view.approvers) | ({paused_by} if paused_by else set())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -12,6 +12,7 @@ from markupsafe import Markup
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
 from agent.domain.run import Hold, RunStatus
 from signoff import formats
+from signoff.formats import enumerated
 from signoff.values import Person
 from signoff.visible_text import visible
 from slackbot.cards import Names, inert, status_words
@@ -62,6 +63,11 @@ def line(text: str, limit: int = 300) -> str:
 
 def who(person: Person | None, names: Names, nobody: str = "nobody in Slack") -> str:
     return line(names.of(person.user_id), 40) if person else nobody
+
+
+def people(all_of_them: Sequence[Person], names: Names, at_most: int = 100) -> str:
+    """`Ada, Grace and 2 more`."""
+    return "".join(enumerated([who(each, names) for each in all_of_them], at_most))
 
 
 EXECUTION_WORDS = {

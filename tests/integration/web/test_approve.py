@@ -58,12 +58,14 @@ async def test_what_is_decided_stays(site: Street) -> None:
 
 
 async def test_short_of_quorum_it_goes_on_waiting(site: Street) -> None:
-    """Where two have to approve, the first is answered 200 and `waiting`, the second `approved`."""
+    """Where two have to approve, the first is answered 200 and `waiting`, the second `approved` by both."""
     await (await site.program()).ask(action="transfer_money", arguments={"amount": 5})
     first = await (await site.reviewer()).decide("r-1")
     assert (first.status_code, first.json()["status"], first.json()["approvals"]) == (200, "waiting", 1)
     second = await (await site.reviewer(LINUS, "linus")).decide("r-1")
     assert (second.json()["status"], second.json()["approvals"]) == ("approved", 2)
+    assert second.json()["decided_by"]["user_id"] == LINUS.user_id
+    assert [each["user_id"] for each in second.json()["approved_by"]] == [GRACE.user_id, LINUS.user_id]
 
 
 async def test_a_reason_may_be_needed(site: Street) -> None:

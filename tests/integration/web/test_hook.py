@@ -27,7 +27,7 @@ from tests.hook_events import hook_input
 from tests.integration.asking import column
 from tests.integration.crash.process import environment
 from tests.integration.integrations.conftest import ROOT
-from tests.integration.web.conftest import GRACE, Program, Street, until
+from tests.integration.web.conftest import GRACE, LINUS, Program, Street, until
 from tests.integration.web.shell import Shell, Started, processes  # noqa: F401
 from tests.integration.web.test_grants import filled, form_of
 
@@ -43,6 +43,12 @@ approvers = ["S0FINANCE"]
 allow_edit = true
 editor_may_approve = true
 unmatched = "deny"
+
+[[checkpoint]]
+checkpoint_id = "releases"
+action_pattern = "Bash"
+when = "args.command == 'make release'"
+approvals_required = 2
 
 [[checkpoint]]
 checkpoint_id = "shell"
@@ -125,6 +131,16 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
         assert (decision, given) == ("deny", None)
         assert "Not on a Friday" in reason
     assert await hook.statuses() == ["approved", "rejected"]
+
+
+async def test_all_who_approved_are_named(hook: Hook, site: Street, grace: Program) -> None:
+    """Where two have to approve, the agent's person reads both names."""
+    waiting = hook("claude", hook_input(events.CLAUDE_BASH, {"command": "make release"}))
+    request = await hook.request()
+    for reviewer in (grace, await site.reviewer(LINUS, "linus")):
+        await reviewer.decides(request)
+    decision, reason, _ = await hook.claude(waiting)
+    assert (decision, reason) == ("allow", f"Signoff: approved by {GRACE.user_id} and {LINUS.user_id}")
 
 
 async def test_the_same_call_picks_up_the_decision(hook: Hook, grace: Program) -> None:

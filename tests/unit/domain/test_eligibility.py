@@ -50,6 +50,7 @@ class Request:
     expires_at: datetime = NOW + timedelta(hours=1)
     decided_at: datetime | None = None
     decided_by: Person | None = None
+    approved_by: tuple[Person, ...] = ()
     asked: bool = True
     requester: Person | None = PEOPLE["requester"]
     channel_id: str = "C0REVIEW"
