@@ -26,10 +26,11 @@ _FOR_MODELS = re.compile(r"\A\[[^\]]*\]\s+(?=\S)|\s*\((?:pending, )?request(?: i
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCall:
-    """Arguments given as a string are sent verbatim, valid JSON or not."""
+    """Arguments given as a string are sent verbatim, valid JSON or not. Without an `id` the call gets its own."""
 
     name: str
     arguments: Mapping[str, Any] | str
+    id: str | None = None
 
     def encoded(self) -> str:
         return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)

@@ -57,7 +57,7 @@ def _envelope(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def _tool_calls(turn: ScriptedTurn, body: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
-            "id": f"call_{_mark(body)}_{index}",
+            "id": f"call_{_mark(body)}_{index}" if call.id is None else call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.encoded()},
         }

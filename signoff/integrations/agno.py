@@ -21,6 +21,7 @@ import asyncio
 import inspect
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ try:
     from agno.agent import Agent
     from agno.models.response import ToolExecution
     from agno.run.agent import RunOutput
+    from agno.run.requirement import RunRequirement
     from agno.tools import Toolkit, tool
     from agno.tools.function import Function, FunctionCall, ToolResult
     from pydantic import ConfigDict
@@ -48,20 +50,21 @@ from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.agno_runs import (
     UNFINISHED,
     RunLeft,
-    call_name,
     continued_run,
     id_of,
     latest_of,
     paused_runs,
     stored_run,
     task_of,
+    turn_of,
 )
 from signoff.integrations.tool_calls import (
+    CallName,
     CallOutcome,
     all_outcomes,
     ask_about,
     report_outcome,
-    settled_name,
+    shared_id,
     unusable,
     with_note,
 )
@@ -226,8 +229,12 @@ class AgnoApprovals:
     async def _decide(self, agent: Agent, run: RunOutput, seconds: float) -> None:
         waiting = [each for each in run.requirements or () if each.needs_confirmation]
         calls = [cast("ToolExecution", each.tool_execution) for each in waiting]
+        once = {name for name, number in Counter(each.tool_call_id for each in calls).items() if number == 1}
         outcomes = await all_outcomes(
-            [partial(self._outcome, agent, run, each, seconds) for each in calls],
+            [
+                partial(self._outcome, agent, run, each, call.tool_call_id in once, seconds)
+                for each, call in zip(waiting, calls, strict=True)
+            ],
             with_facts=self._facts is not None,
         )
         for requirement, call, outcome in zip(waiting, calls, outcomes, strict=True):
@@ -240,22 +247,24 @@ class AgnoApprovals:
                 requirement.confirm()  # type: ignore[no-untyped-call]
 
     async def _outcome(
-        self, agent: Agent, run: RunOutput, call: ToolExecution, seconds: float
+        self, agent: Agent, run: RunOutput, waiting: RunRequirement, once: bool, seconds: float
     ) -> CallOutcome:
+        """Agno cannot tell two calls of a turn apart by one id, so it could run one with the arguments of the other."""
+        call = cast("ToolExecution", waiting.tool_execution)
         name, given = str(call.tool_name), call.tool_args or {}
+        if not once:
+            return unusable(name, shared_id(call.tool_call_id))
         if (read := self._reader_of(agent, call.tool_name)) is None:
             return f"{name} did not run: it has no guard, so Signoff cannot ask about it"
         try:
             arguments = form_as_read(read, given)
-            call_id = settled_name(call_name(run, call), given, arguments)
         except MalformedArguments as error:
             return unusable(name, error)
         return await ask_about(
             self._client,
             name,
             arguments,
-            call_id=call_id,
-            run=run.run_id,
+            call=CallName(id_of(run), [turn_of(run), call.tool_call_id]),
             session=run.session_id,
             context=task_of(run),
             timeout=seconds,

@@ -8,7 +8,6 @@ from signoff.integrations.extras import missing_framework
 try:
     from agno.agent import Agent
     from agno.db.base import AsyncBaseDb
-    from agno.models.response import ToolExecution
     from agno.run.agent import RunOutput
     from agno.run.base import RunStatus
 except ImportError as error:
@@ -66,22 +65,21 @@ async def paused_runs(agent: Agent) -> list[RunOutput]:
 
 def latest_of(given: RunOutput, stored: RunOutput | None) -> RunOutput:
     """Prefer the given run at the same pause: the caller may have set values in it."""
-    same = stored is None or (given.is_paused and stored.is_paused and _calls(given) == _calls(stored))
+    same = stored is None or (given.is_paused and stored.is_paused and _asked(given) == _asked(stored))
     return given if same or stored is None else stored
 
 
-def _calls(run: RunOutput) -> list[str | None]:
-    return [each.tool_call_id for each in run.tools or ()]
+def _asked(run: RunOutput) -> list[str]:
+    return [each.id for each in run.requirements or ()]
 
 
 def id_of(run: RunOutput) -> str:
     return str(run.run_id)
 
 
-def call_name(run: RunOutput, call: ToolExecution) -> str:
-    """Some models restart numbering call ids each turn, so number them within the run."""
-    same = [each for each in run.tools or () if each.tool_call_id == call.tool_call_id]
-    return f"{call.tool_call_id}" + (f"~{len(same)}" if len(same) > 1 else "")
+def turn_of(run: RunOutput) -> int:
+    """The same if the run begins again; the ids of the model's calls may start again in each turn."""
+    return sum(bool(each.tool_calls) and not each.from_history for each in run.messages or ())
 
 
 def task_of(run: RunOutput) -> dict[str, str] | None:

@@ -31,11 +31,14 @@ from signoff.integrations.langgraph_interrupts import (
     GraphThread,
     InterruptQuestion,
     InterruptRefusal,
+    MadeCall,
     Options,
     UnsupportedInterrupt,
+    made_calls,
     not_as_expected,
 )
 from signoff.integrations.langgraph_loop import resume_until_done
+from signoff.integrations.tool_calls import shared_id
 from signoff.json_form import CHANGED, difference, dumps_of_model, stable_form
 
 __all__ = [
@@ -109,26 +112,32 @@ class HumanInTheLoop:
         for each, decisions in zip(asked, allowed, strict=True):
             if "approve" not in decisions:
                 raise UnsupportedInterrupt(f"{each.name!r} cannot be approved: people are asked for words")
-        if isinstance(asked[0] if asked else None, _Call):
-            calls: list[str | None] = [each.tool_call_id for each in asked if isinstance(each, _Call)]
-        else:
-            calls = _calls(values, [each.name for each in asked])
-        return [
-            self._question(each, call, editable="edit" in decisions)
-            for each, decisions, call in zip(asked, allowed, calls, strict=True)
-        ]
+        batched = not isinstance(asked[0] if asked else None, _Call)
+        message, made = made_calls(values.get("messages", []) if isinstance(values, Mapping) else [])
+        ids = _ids(made, [each.name for each in asked]) if batched else [each.tool_call_id for each in asked]  # type: ignore[union-attr]
+        found = []
+        for each, decisions, call_id in zip(asked, allowed, ids, strict=True):
+            mine = [one["id"] for one in made if one["name"] == each.name] if call_id is None else [call_id]
+            question = InterruptQuestion(
+                each.name,
+                each.args,
+                each.description or None,
+                # The middleware finds an edit by the call's id, and runs the model's arguments if it has none.
+                editable="edit" in decisions and not (batched and not all(mine)),
+                call=MadeCall(message, call_id),
+            )
+            shared = [one for one in mine if sum(one == other["id"] for other in made) > 1]
+            found.append(replace(question, unusable=shared_id(shared[0])) if shared else self._read(question))
+        return found
 
-    def _question(
-        self, asked: _ActionRequest | _Call, call: str | None, *, editable: bool
-    ) -> InterruptQuestion:
-        question = InterruptQuestion(asked.name, asked.args, asked.description or None, editable, call)
+    def _read(self, question: InterruptQuestion) -> InterruptQuestion:
         try:
-            arguments = self._form(asked.name, asked.args)
+            arguments = self._form(question.action, question.arguments)
         except MalformedArguments as error:
             return replace(question, unusable=error)
-        if (path := difference(asked.args, arguments)) is None:
+        if (path := difference(question.arguments, arguments)) is None:
             return replace(question, arguments=arguments)
-        if not editable:
+        if not question.editable:
             return replace(question, unusable=MalformedArguments(path, CHANGED))
         # The middleware's description shows the model's arguments.
         return replace(question, arguments=arguments, changed=True, description=None)
@@ -227,12 +236,8 @@ def _allowed(schema: Any) -> set[str]:
     raise UnsupportedInterrupt("the interrupt does not say what may be decided")
 
 
-def _calls(values: Any, names: Sequence[str]) -> list[str | None]:
-    """Call ids from the model's last message; None where ambiguous."""
-    messages = values.get("messages", []) if isinstance(values, Mapping) else []
-    made: list[Any] = next(
-        (each.tool_calls for each in reversed(messages) if getattr(each, "tool_calls", None)), []
-    )
+def _ids(made: Sequence[Any], names: Sequence[str]) -> list[str | None]:
+    """The ids of the calls that are asked about; None where ambiguous."""
     waiting = [each for each in made if each["name"] in names]
     if [each["name"] for each in waiting] != list(names):
         return [None] * len(names)

@@ -31,9 +31,11 @@ from signoff.integrations.langgraph_interrupts import (
     InterruptRefusal,
     Options,
     UnsupportedInterrupt,
+    made_calls,
     not_as_expected,
 )
 from signoff.integrations.langgraph_loop import resume_until_done
+from signoff.integrations.tool_calls import shared_id
 
 __all__ = [
     "Background",
@@ -48,9 +50,17 @@ __all__ = [
 
 
 def call_key(runtime: ToolRuntime) -> str:
-    """Stable when LangGraph repeats the call, and unique."""
+    """Stable when LangGraph repeats the call, and unique, also if the model repeats its ids in later turns.
+
+    Raises SignoffError if two calls of this turn have one id.
+    """
     thread = runtime.config.get("configurable", {}).get("thread_id")
-    named = canonical_bytes([str(thread), runtime.tool_call_id])
+    state: Any = runtime.state
+    _, made = made_calls(state.get("messages", []) if isinstance(state, Mapping) else [])
+    if sum(each["id"] == runtime.tool_call_id for each in made) > 1:
+        raise shared_id(runtime.tool_call_id)
+    task = runtime.execution_info.task_id if runtime.execution_info else None
+    named = canonical_bytes([str(thread), task, runtime.tool_call_id])
     return f"call-{hashlib.sha256(named).hexdigest()[:40]}"
 
 

@@ -11,7 +11,7 @@ from signoff.client import ClaimedAction
 from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsByTool
 from signoff.durations import Duration
-from signoff.errors import MalformedArguments, SignoffError
+from signoff.errors import SignoffError
 from signoff.json_form import malformed
 from signoff.sessions import session_named
 
@@ -53,16 +53,32 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class MadeCall:
+    """A tool call of a model's message: later messages may repeat its id."""
+
+    message: str | None
+    id: str | None
+
+
+def made_calls(messages: Sequence[Any]) -> tuple[str | None, list[Any]]:
+    """The last message with tool calls, by its id, and these calls."""
+    for each in reversed(messages):
+        if calls := getattr(each, "tool_calls", None):
+            return each.id, calls
+    return None, []
+
+
+@dataclass(frozen=True)
 class InterruptQuestion:
     action: str
     arguments: Mapping[str, Any]
     description: str | None
     editable: bool
-    call_id: str | None = None
+    call: MadeCall | None = None
     key: str = ""
     changed: bool = False
     """The tool's types changed what the graph would run: it must be handed these arguments."""
-    unusable: MalformedArguments | None = None
+    unusable: SignoffError | None = None
     """Nobody is asked."""
 
 

@@ -34,6 +34,7 @@ from signoff.integrations.langgraph_interrupts import (
     InterruptFormat,
     InterruptQuestion,
     InterruptRefusal,
+    MadeCall,
     Options,
     UnsupportedInterrupt,
 )
@@ -307,7 +308,7 @@ def _reported(
     """Use the call's tool message if there is one."""
     messages = _messages(state)
     for question, claim in claims.values():
-        message = messages.get(question.call_id) if question.call_id else None
+        message = messages.get(question.call) if question.call else None
         if message is not None:
             failed = str(message.content) if getattr(message, "status", None) == "error" else None
             yield from _report(claim, message.content, failed, seconds)
@@ -324,11 +325,17 @@ def _report(
         log.error("could not report the outcome: %s (request %s)", failed, claim.id)  # noqa: TRY400 - not our fault
 
 
-def _messages(state: Any) -> dict[str, Any]:
-    """Include those of completed tasks in an incomplete step."""
+def _messages(state: Any) -> dict[MadeCall, Any]:
+    """The answer to each call. Include those of completed tasks in an incomplete step."""
     places = [state.values, *(task.result for task in state.tasks)]
-    found = [each for place in places if isinstance(place, Mapping) for each in place.get("messages", ())]
-    return {each.tool_call_id: each for each in found if getattr(each, "tool_call_id", None)}
+    found: dict[MadeCall, Any] = {}
+    message: str | None = None
+    for each in [one for place in places if isinstance(place, Mapping) for one in place.get("messages", ())]:
+        if getattr(each, "tool_calls", None):
+            message = each.id
+        elif (answered := getattr(each, "tool_call_id", None)) is not None:
+            found[MadeCall(message, answered)] = each
+    return found
 
 
 def _facts(question: InterruptQuestion, options: Options) -> FactsFunction | None:

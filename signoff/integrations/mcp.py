@@ -12,10 +12,11 @@ handed over before.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 from uuid import uuid4
@@ -31,12 +32,15 @@ except ImportError as error:
 
 from pydantic import BaseModel
 
-from signoff.client import Approval, AsyncApprovalClient, concluded
+from signoff.canonical import canonical_bytes
+from signoff.client import Approval, AsyncApprovalClient, Review, concluded
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.handover import hand_over
+from signoff.client.operations import VERSION
 from signoff.durations import Duration, seconds_of
-from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, SignoffError
 from signoff.sessions import session_named
+from signoff.values import Action
 
 log = logging.getLogger("signoff.mcp")
 
@@ -92,6 +96,8 @@ class ApprovalTools:
         self._facts = facts
         self._asked: dict[str, dict[str, Any]] = {}
         """Questions not yet handed over; a review has their arguments masked."""
+        self._numbers: dict[str, int] = {}
+        """The last question under an id that names no single call, to begin from there."""
 
     async def permission_prompt(
         self,
@@ -101,19 +107,16 @@ class ApprovalTools:
         tool_use_id: str | None = None,
     ) -> str:
         """Ask people whether this tool may be used with this input. For coding agents, not for models."""
-        name = _name(tool_use_id)
+        session = self._session_of(ctx)
         try:
-            async with self._withdrawing(name):
-                facts = facts_of(self._facts, tool_name)
-                decision = await self._client.ask(
-                    tool_name,
-                    input,
-                    timeout=self._timeout,
-                    key=name,
-                    session=self._session_of(ctx),
-                    facts=facts,
-                )
-                given = await self._handed_over(decision, self._timeout)
+            if not tool_use_id:
+                given = await self._permitted(tool_name, input, _name(None), session)
+            elif _names_one_call(tool_use_id, tool_name):
+                name = _hashed(input, tool_use_id, tool_name)
+                given = await self._permitted(tool_name, input, name, session)
+            else:
+                stem = _hashed(input, tool_use_id, tool_name, session)
+                given = await self._permitted_again(tool_name, input, stem, session)
         except TimeoutError:
             return _deny(f"nobody has decided within {self._timeout:g} s, so the call is not approved")
         except Exception as error:  # any error is a denial
@@ -133,18 +136,18 @@ class ApprovalTools:
         """Ask people to approve an action with these arguments. Waits up to 45 seconds for their decision.
 
         Say in `description` (one sentence) what would happen, and in `context` what people should know to decide.
-        Repeating a call with the same `key` does not ask people again. While the status is `waiting`, call
-        get_decision. Act only if `approved` is true, once, with exactly the `arguments` of the answer: a person may
-        have changed them.
+        Repeating a call with the same `key` does not ask people again, so a new action needs a new `key`, or none.
+        While the status is `waiting`, call get_decision. Act only if `approved` is true, once, with exactly the
+        `arguments` of the answer: a person may have changed them.
         """
         name = _name(key)
         try:
-            asked = await self._client.submit(
+            name, asked = await self._submitted(
+                name,
                 action,
                 arguments or {},
                 description=description,
                 context=context,
-                key=name,
                 session=self._session_of(ctx),
                 facts=facts_of(self._facts, action),
                 patience=min(PATIENCE, self._timeout),
@@ -183,7 +186,61 @@ class ApprovalTools:
             return _refused(request_id, error)
         return decided
 
-    def _session_of(self, ctx: Context[Any]) -> str | None:
+    async def _permitted(
+        self, tool: str, given: Mapping[str, Any], name: str, session: str
+    ) -> dict[str, Any]:
+        """Return the arguments to act on. Raises what `ask` and `claim` raise."""
+        async with self._withdrawing(name):
+            facts = facts_of(self._facts, tool)
+            decision = await self._client.ask(
+                tool, given, timeout=self._timeout, key=name, session=session, facts=facts
+            )
+            return await self._handed_over(decision, self._timeout)
+
+    async def _permitted_again(
+        self, tool: str, given: Mapping[str, Any], stem: str, session: str
+    ) -> dict[str, Any]:
+        """Ask under the first name whose question is still open: earlier ones belong to earlier calls."""
+        number = self._numbers.pop(stem, 1)
+        while True:
+            name = f"{stem}-{number}"
+            try:
+                if not await self._is_over(name):
+                    return await self._permitted(tool, given, name, session)
+            except AlreadyClaimed:  # by the other one of two calls at once
+                pass
+            finally:
+                self._numbers[stem] = number
+                if len(self._numbers) > MAX_ASKED:
+                    del self._numbers[next(iter(self._numbers))]
+            number += 1
+
+    async def _is_over(self, name: str) -> bool:
+        try:
+            review = await self._client.get(name, patience=min(PATIENCE, self._timeout))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return False
+        if review.status != "approved":
+            return review.status != "waiting"
+        attempt = review.raw["execution"]
+        return review.lapsed or not (attempt is None or attempt["settled_as"] == "retry")
+
+    async def _submitted(
+        self, name: str, action: str, arguments: dict[str, Any], **more: Any
+    ) -> tuple[str, Review | Approval]:
+        """Ask under this name, or under another one if it is taken by another action: models repeat keys."""
+        try:
+            return name, await self._client.submit(action, arguments, key=name, **more)
+        except Conflict:
+            taken = await self._client.get(name, patience=more["patience"])
+            if taken.digest == Action(action, VERSION, arguments).digest.hex():
+                return name, taken  # the same action, described in other words
+        name = _hashed(arguments, name, action)
+        return name, await self._client.submit(action, arguments, key=name, **more)
+
+    def _session_of(self, ctx: Context[Any]) -> str:
         """The one that was configured, or the connection."""
         named = (ctx.headers or {}).get("mcp-session-id")
         return self._session or session_named(named) or self._own_session
@@ -256,7 +313,21 @@ def serve(
 
 def _name(given: str | None) -> str:
     """The caller's own name makes a repeated question the same question."""
-    return NAMES + (re.sub(r"[^A-Za-z0-9_.:@~-]", "~", given) if given else uuid4().hex)
+    if given and not re.fullmatch(r"[A-Za-z0-9_.:@~-]{1,100}", given):
+        return _hashed({}, given)
+    return NAMES + (given or uuid4().hex)
+
+
+def _hashed(arguments: Mapping[str, Any], *named: str) -> str:
+    """Raises MalformedArguments."""
+    told = json.dumps(named).encode() + canonical_bytes(dict(arguments))
+    return NAMES + hashlib.sha256(told).hexdigest()[:40]
+
+
+def _names_one_call(call_id: str, tool: str) -> bool:
+    """Some models use the tool's name as the id of a call, or a number that starts again in each turn."""
+    rest = re.sub(rf"{re.escape(tool)}|functions?|tools?|calls?|[\W_]", "", call_id, flags=re.IGNORECASE)
+    return len(rest) > 4 or not (rest == "" or rest.isdigit())
 
 
 def _waiting(name: str, why: str) -> ApprovalResult:

@@ -22,7 +22,9 @@ import copy
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +36,7 @@ from signoff.integrations.extras import missing_framework
 try:
     from agents import Agent, FunctionTool, Runner, RunState
     from agents.function_schema import FuncSchema, function_schema
-    from agents.items import ToolApprovalItem
+    from agents.items import ModelResponse, ToolApprovalItem
     from agents.result import RunResult
     from agents.run_context import RunContextWrapper
     from agents.tool import (
@@ -44,6 +46,7 @@ try:
     from agents.tool_context import ToolContext
     from jsonschema.protocols import Validator
     from jsonschema.validators import validator_for
+    from openai.types.responses import ResponseFunctionToolCall
 except ImportError as error:
     raise missing_framework("the OpenAI Agents SDK", "openai-agents") from error
 
@@ -53,11 +56,12 @@ from signoff.client.facts import FactsByTool, facts_of
 from signoff.durations import Duration, seconds_of
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
+    CallName,
     CallOutcome,
     all_outcomes,
     ask_about,
     report_outcome,
-    settled_name,
+    shared_id,
     unusable,
     with_note,
 )
@@ -121,6 +125,7 @@ class OpenAIApprovals:
         self._timeout = seconds_of(timeout)
         self._facts = facts
         self._decided: dict[Call, Approval | AttemptOutcome] = {}
+        self._guarded: set[str] = set()
 
     def guard(self, tool: FunctionTool) -> FunctionTool:
         """Require approval for every call of this tool, unless policy allows it without.
@@ -180,6 +185,7 @@ class OpenAIApprovals:
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = _Guarded(invoke, types)
         guarded.needs_approval = True
+        self._guarded.add(tool.name)
         return guarded
 
     async def run(
@@ -198,6 +204,7 @@ class OpenAIApprovals:
                 state = await RunState.from_string(agent, kept, context_override=own)
                 await self.decide(state, key=key, session=_session_of(options))
                 result = await Runner.run(agent, state, **options)
+            self._check_ids(result.raw_responses)
             if not result.interruptions:
                 await store.remove(key)
                 return result
@@ -222,12 +229,21 @@ class OpenAIApprovals:
         a guard knows its run.
 
         Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
-        ApiError, Conflict and Unreachable. The state is then unchanged.
+        SignoffError (the model gave a call the id of an earlier one), ApiError, Conflict and Unreachable. The state is
+        then unchanged.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
+        responses = state._model_responses  # noqa: SLF001 - the SDK shows them in results only
+        self._check_ids(responses)
+        last = Counter(_ids(responses[-1], self._guarded)) if responses else Counter[str]()
         items = state.get_interruptions()
         outcomes = await all_outcomes(
-            [partial(self._outcome, item, key, session or key, context, seconds) for item in items],
+            [
+                partial(
+                    self._outcome, item, last[item.call_id or ""] < 2, key, session or key, context, seconds
+                )
+                for item in items
+            ],
             with_facts=self._facts is not None,
         )
         for item, outcome in zip(items, outcomes, strict=True):
@@ -238,9 +254,23 @@ class OpenAIApprovals:
                 state.approve(item)
         RUN.set(key)
 
+    def _check_ids(self, responses: Sequence[ModelResponse]) -> None:
+        """Raises SignoffError: the SDK takes a repeated call for the earlier one, does not run it, and says nothing."""
+        seen: set[str] = set()
+        for response in responses:
+            ids = set(_ids(response, self._guarded))
+            if again := ids & seen:
+                raise SignoffError(
+                    f"the model gave a new call the id of an earlier one, {again.pop()!r}: nobody was asked about it, "
+                    "and it did not run; each call of a run needs an id of its own"
+                )
+            seen |= ids
+
     async def _outcome(
-        self, item: ToolApprovalItem, run: str, session: str, context: Any, seconds: float
+        self, item: ToolApprovalItem, once: bool, run: str, session: str, context: Any, seconds: float
     ) -> CallOutcome:
+        if not once:
+            return unusable(str(item.name), shared_id(item.call_id))
         if (guard := _guard_of(item)) is None:
             return f"{item.name} did not run: it has no guard, so Signoff cannot ask about it"
         try:
@@ -252,13 +282,18 @@ class OpenAIApprovals:
             self._client,
             str(item.name),
             arguments,
-            call_id=settled_name(item.call_id, given, arguments),
-            run=run,
+            call=CallName(run, [item.call_id]),
             session=session,
             context=context,
             timeout=seconds,
             facts=self._facts,
         )
+
+
+def _ids(response: ModelResponse, tools: AbstractSet[str]) -> list[str]:
+    """Ids of the calls of these tools."""
+    calls = [each for each in response.output if isinstance(each, ResponseFunctionToolCall)]
+    return [each.call_id for each in calls if each.name in tools]
 
 
 def _session_of(options: Mapping[str, Any]) -> str | None:

@@ -20,9 +20,11 @@ all defaults, as JSON. A value that changes each time it is read goes back to th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Self
 
 from signoff.integrations.extras import missing_framework
@@ -36,7 +38,8 @@ try:
         WrapToolExecuteHandler,
     )
     from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
-    from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturn
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
+    from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import (
         DeferredToolRequests,
@@ -56,6 +59,7 @@ from signoff.client.operations import VERSION
 from signoff.durations import Duration, seconds_of
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
+    CallName,
     CallOutcome,
     all_outcomes,
     approval_note,
@@ -67,6 +71,9 @@ from signoff.values import Action
 
 MARK = "signoff"
 """Metadata key for a call's claim; an approval without it is not Signoff's."""
+
+TURN = "signoff_turn"
+"""Metadata key for the turn of a response and of a waiting call: the id of a call may come again in the next one."""
 
 UNASKED = "not_required:"
 """Instead of a claim: policy allows the call with this digest without approval."""
@@ -150,8 +157,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 self._client,
                 call.tool_name,
                 call.args,
-                call_id=call.tool_call_id,
-                run=key,
+                call=None if key is None else CallName(key, _place(requests, call)),
                 session=session or key,
                 context=context,
                 timeout=seconds,
@@ -175,6 +181,19 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             return None
         return await self.answer(requests, key=None, session=ctx.conversation_id or ctx.run_id)
 
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Number the turn, and give each of its calls an id of its own."""
+        response.metadata = {**(response.metadata or {}), TURN: _turn_after(ctx.messages)}
+        taken: set[str] = set()
+        for call in response.tool_calls:
+            if not call.tool_call_id or call.tool_call_id in taken:
+                call.tool_call_id = _free_id(call.tool_call_id or call.tool_name, response, taken)
+                call.id = None  # a provider would send its own copy of the call instead
+            taken.add(call.tool_call_id)
+        return response
+
     async def after_tool_validate(
         self,
         ctx: RunContext[Any],
@@ -183,9 +202,13 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         tool_def: ToolDefinition,
         args: ValidatedToolArgs,
     ) -> ValidatedToolArgs:
-        """Give the call the arguments that people are asked about. Raises ModelRetry if they are not stable."""
+        """Give the call the arguments that people are asked about, and defer it with its turn.
+
+        Raises ModelRetry if the arguments are not stable.
+        """
         if tool_def.kind == "unapproved" and not ctx.tool_call_approved:
             _use_stable_form(ctx, call)
+            raise ApprovalRequired(metadata={TURN: _turn_of(ctx)})
         return args
 
     async def wrap_tool_execute(
@@ -201,9 +224,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         if not ctx.tool_call_approved:
             try:
                 return await handler(args)
-            except ApprovalRequired:
+            except ApprovalRequired as required:
                 _use_stable_form(ctx, call)
-                raise
+                raise ApprovalRequired(metadata={**(required.metadata or {}), TURN: _turn_of(ctx)}) from None
         mark = _mark(ctx) or ""
         if mark == UNASKED + _digest(call):
             _check_judged(call, args, _arguments(call))
@@ -279,6 +302,30 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             results.metadata[name] = {**known, MARK: claim.execution_id}
             if outcome.reviewer:
                 results.answered_by[name] = outcome.reviewer
+
+
+def _turn_after(messages: Sequence[ModelMessage]) -> int:
+    """The number of the next turn. It is counted on from what a shortened history still has."""
+    number = 0
+    for each in messages:
+        if isinstance(each, ModelResponse):
+            known = (each.metadata or {}).get(TURN)
+            number = known if isinstance(known, int) else number + 1
+    return number + 1
+
+
+def _turn_of(ctx: RunContext[Any]) -> int | None:
+    last = next((each for each in reversed(ctx.messages) if isinstance(each, ModelResponse)), None)
+    return None if last is None else (last.metadata or {}).get(TURN)
+
+
+def _place(requests: DeferredToolRequests, call: ToolCallPart) -> tuple[int | None, str]:
+    return requests.metadata.get(call.tool_call_id, {}).get(TURN), call.tool_call_id
+
+
+def _free_id(stem: str, response: ModelResponse, taken: AbstractSet[str]) -> str:
+    used = taken | {each.tool_call_id for each in response.tool_calls}
+    return next(name for number in count(2) if (name := f"{stem}~{number}") not in used)
 
 
 def _digest(call: ToolCallPart) -> str:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from signoff.canonical import canonical_bytes, parse_arguments
@@ -28,36 +29,53 @@ CallOutcome = Approval | AttemptOutcome | str
 """An approval, how the call ended before a restart, or why it must not run."""
 
 
+@dataclass(frozen=True)
+class CallName:
+    """What a resumed call shares with its question, and a new call with no other.
+
+    The model's id of a call is neither: models repeat ids, use the tool's name, or give none. `place` is where the
+    framework keeps the call, such as the turn; the action is part of the name.
+    """
+
+    run: str
+    place: Sequence[str | int | None]
+
+    def key(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Raises MalformedArguments."""
+        named = json.dumps([*self.place, tool]).encode() + canonical_bytes(dict(arguments))
+        return f"{self.run}:{hashlib.sha256(named).hexdigest()[:40]}"
+
+
 async def ask_about(
     client: AsyncApprovalClient,
     tool: str,
     arguments: str | Mapping[str, Any] | None,
     *,
-    call_id: str | None,
-    run: str | None,
+    call: CallName | None,
     session: str | None,
     context: Any,
     timeout: float,
     facts: FactsByTool = None,
 ) -> CallOutcome:
-    """Without a run name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open.
+    """Without a name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open.
 
     Raises AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
     """
     try:
+        given = arguments if isinstance(arguments, Mapping) else parse_arguments(arguments or "{}")
         approval = await client.ask(
             tool,
-            arguments if isinstance(arguments, Mapping) else parse_arguments(arguments or "{}"),
+            given,
             context=context,
             timeout=timeout,
             facts=facts_of(facts, tool),
             session=session_named(session),
-            key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call_id or '')}",
+            key=None if call is None else call.key(tool, given),
         )
     except CollaborationError as refusal:
         return f"{tool} was not done: {refusal}"
     except TimeoutError as silence:
-        if run is not None:
+        if call is not None:
             raise
         return f"{tool} was not done: {silence}"
     except MalformedArguments as error:
@@ -69,17 +87,15 @@ async def ask_about(
     return (earlier_outcome(await client.get(approval.id)) if approval.id else None) or approval
 
 
-def unusable(tool: str, error: MalformedArguments) -> str:
+def unusable(tool: str, error: SignoffError) -> str:
     return f"{tool} was not done, and nobody was asked about it: {error}"
 
 
-def settled_name(call_id: str | None, given: Mapping[str, Any], form: Mapping[str, Any]) -> str:
-    """The call's name in its question; another one if the tool's types change its arguments.
-
-    Earlier versions asked about the model's spelling: that question is void.
-    """
-    same = canonical_bytes(dict(given)) == canonical_bytes(dict(form))
-    return f"{call_id or ''}" if same else f"{call_id or ''}:read"
+def shared_id(call_id: str | None) -> SignoffError:
+    """Why a call is refused that its framework cannot tell from another one of the same turn."""
+    return SignoffError(
+        f"another call of this turn has the same id, {call_id!r}; make one call at a time, or give each its own id"
+    )
 
 
 async def all_outcomes(

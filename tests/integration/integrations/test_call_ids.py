@@ -1,0 +1,404 @@
+"""A model repeats the ids of its calls, gives none, or uses the tool's name: each call is asked about, or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent as OpenAIAgent
+from agents import ModelResponse as OpenAIResponse
+from agents import Usage, function_tool
+from agents.exceptions import ModelBehaviorError
+from agents.models.interface import Model as OpenAIModel
+from agno.agent import Agent as AgnoAgent
+from agno.db.sqlite import SqliteDb
+from agno.models.openai import OpenAIChat
+from agno.tools import tool as agno_tool
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import ToolRuntime
+from mcp import Client
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import FunctionModel
+
+from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.errors import SignoffError
+from signoff.integrations.agno import AgnoApprovals
+from signoff.integrations.langchain import HumanInTheLoopMiddleware, resume_when_decided
+from signoff.integrations.langgraph import call_key
+from signoff.integrations.mcp import server
+from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
+from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration.integrations.conftest import Desk
+from tests.integration.integrations.test_langchain import CONFIG
+from tests.integration.integrations.test_langchain import Scripted as Chat
+
+Call = tuple[str | None, int]
+"""Its id, and how many records it deletes."""
+
+Turns = list[list[Call]]
+OTHER: Turns = [[("delete_records", 5)], [("delete_records", 7)]]
+SAME: Turns = [[("delete_records", 5)], [("delete_records", 5)]]
+EMPTY: Turns = [[("", 5)], [("", 5)]]
+TWINS: Turns = [[("call_0", 5), ("call_0", 5)]]
+BOTH: Turns = [[("call_0", 5), ("call_0", 7)]]
+EACH = {"other": OTHER, "same": SAME, "empty": EMPTY, "twins": TWINS, "both": BOTH}
+repeated = pytest.mark.parametrize("turns", EACH.values(), ids=list(EACH))
+
+
+def arguments(count: int) -> dict[str, Any]:
+    return {"table_name": "users", "count": count}
+
+
+class Tool:
+    """`done` is what it deleted, `told` what the model was told."""
+
+    def __init__(self) -> None:
+        self.done: list[int] = []
+        self.told: list[str] = []
+        self.breaks = 0
+        """The number of the call that fails."""
+
+    def delete_records(self, table_name: str, count: int) -> str:
+        """Delete records."""
+        self.done.append(count)
+        if len(self.done) == self.breaks:
+            raise RuntimeError("the disk is full")
+        return f"deletion {len(self.done)}"
+
+
+@asynccontextmanager
+async def approving(desk: Desk) -> AsyncIterator[None]:
+    """Grace approves whatever is asked."""
+
+    async def approve() -> None:
+        number = 1
+        while True:
+            await desk.decide(await desk.asked(number))
+            number += 1
+
+    task = asyncio.create_task(approve())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+Drive = Callable[[Desk, Path, Tool, Turns], Coroutine[Any, Any, None]]
+
+
+async def by_pydantic_ai(desk: Desk, path: Path, tool: Tool, turns: Turns, shorten: bool = False) -> None:
+    left = list(turns)
+
+    def model(messages: Any, info: Any) -> ModelResponse:
+        parts = [part for each in messages[-1:] for part in each.parts]
+        tool.told += [str(part.content) for part in parts if isinstance(part, ToolReturnPart)]
+        if not left:
+            return ModelResponse([TextPart("done")])
+        calls = left.pop(0)
+        return ModelResponse(
+            [ToolCallPart("delete_records", arguments(count), call_id or "") for call_id, count in calls]
+        )
+
+    def last_three(messages: Any) -> Any:
+        return messages[-3:]
+
+    async with AsyncApprovalClient(desk.url, desk.key) as client:
+        approvals = PydanticAIApprovals(client, timeout=30)
+        short: list[Any] = [ProcessHistory(last_three)] if shorten else []
+        agent = PydanticAgent(
+            FunctionModel(model), output_type=[str, DeferredToolRequests], capabilities=[approvals, *short]
+        )
+        agent.tool_plain(requires_approval=True)(tool.delete_records)
+        result = await agent.run("go")
+        while isinstance(result.output, DeferredToolRequests):
+            kept = PausedRun.of(result).to_json()
+            with suppress(TimeoutError):
+                await approvals.answer(PausedRun.of_json(kept).requests, key="run-1", timeout=0)
+            paused = PausedRun.of_json(kept)
+            answers = await approvals.answer(paused.requests, key="run-1")
+            result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
+
+
+class Scripted(OpenAIModel):
+    def __init__(self, tool: Tool, turns: Turns) -> None:
+        self.tool, self.left = tool, list(turns)
+
+    async def get_response(self, *rest: Any, **more: Any) -> OpenAIResponse:
+        heard = more["input"]
+        if isinstance(heard, list):
+            self.tool.told = [each["output"] for each in heard if each.get("type") == "function_call_output"]
+        text = ResponseOutputText(type="output_text", text="done", annotations=[])
+        output: list[Any] = [
+            ResponseFunctionToolCall(
+                type="function_call",
+                name="delete_records",
+                call_id=call_id or "",
+                arguments=json.dumps(arguments(count)),
+            )
+            for call_id, count in (self.left.pop(0) if self.left else [])
+        ] or [
+            ResponseOutputMessage(
+                id="m", type="message", role="assistant", status="completed", content=[text]
+            )
+        ]
+        return OpenAIResponse(output=output, usage=Usage(), response_id=None)
+
+    def stream_response(self, *rest: Any, **more: Any) -> Any:
+        raise NotImplementedError
+
+
+async def by_openai_agents(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+    async with AsyncApprovalClient(desk.url, desk.key) as client:
+        model = Scripted(tool, turns)
+
+        async def life(timeout: int) -> None:
+            approvals = OpenAIApprovals(client, timeout=timeout)
+            guarded = approvals.guard(function_tool(tool.delete_records))
+            agent = OpenAIAgent(name="a", model=model, tools=[guarded])
+            await approvals.run(agent, "go", key="run-1", store=FileRunStore(path))
+
+        try:
+            await life(0)
+        except TimeoutError:
+            await life(30)
+
+
+async def by_agno(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+    model = desk.site.house.model
+    for calls in turns:
+        made = (ScriptedCall("delete_records", arguments(count), call_id) for call_id, count in calls)
+        model.script(ScriptedTurn(None, tuple(made)))
+    model.script("done")
+    async with AsyncApprovalClient(desk.url, desk.key) as client:
+
+        async def life(timeout: int) -> Any:
+            approvals = AgnoApprovals(client, timeout=timeout)
+            agent = AgnoAgent(
+                id="ops",
+                model=OpenAIChat(id="signoff-scripted", base_url=model.base_url, api_key="sk-scripted"),
+                tools=[approvals.guard(agno_tool(requires_confirmation=True)(tool.delete_records))],
+                db=SqliteDb(db_file=str(path / "runs.db")),
+                telemetry=False,
+            )
+            return await approvals.run(agent, "go", key="run-1")
+
+        with suppress(TimeoutError):
+            await life(0)
+        run = await life(30)
+        tool.told = [str(each.content) for each in run.messages or () if each.role == "tool"]
+
+
+def chat(tool: Tool, turns: Turns, mode: Any = "batched") -> Any:
+    """An agent of LangChain whose model makes these calls."""
+    said = [
+        AIMessage(
+            "", tool_calls=[{"name": "delete_records", "args": arguments(n), "id": name} for name, n in calls]
+        )
+        for calls in turns
+    ]
+    gate = HumanInTheLoopMiddleware(
+        {"delete_records": {"allowed_decisions": ["approve", "edit", "reject"]}}, interrupt_mode=mode
+    )
+    model = Chat(responses=[*said, AIMessage("done")])
+    return create_agent(model, [tool.delete_records], middleware=[gate], checkpointer=InMemorySaver())
+
+
+async def by_langchain(desk: Desk, path: Path, tool: Tool, turns: Turns, mode: Any = "batched") -> None:
+    agent = chat(tool, turns, mode)
+
+    def run() -> Any:
+        agent.invoke({"messages": [("user", "go")]}, CONFIG)
+        with ApprovalClient(desk.url, desk.key) as client:
+            with suppress(TimeoutError):
+                resume_when_decided(client, agent, CONFIG, timeout=0)
+            return resume_when_decided(client, agent, CONFIG, timeout=30)
+
+    values = await asyncio.to_thread(run)
+    tool.told = [each.text for each in values["messages"] if isinstance(each, ToolMessage)]
+
+
+async def by_langchain_per_call(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+    await by_langchain(desk, path, tool, turns, "per_call")
+
+
+FRAMEWORKS: list[Drive] = [by_pydantic_ai, by_openai_agents, by_agno, by_langchain, by_langchain_per_call]
+
+
+@repeated
+@pytest.mark.parametrize("drive", FRAMEWORKS)
+async def test_two_calls_under_one_id_are_two_questions_or_one_refusal(
+    actors: Desk, tmp_path: Path, drive: Drive, turns: Turns
+) -> None:
+    """Each call that runs was asked about, with its own arguments; a call that nobody was asked about is refused. A
+    process that takes a waiting call up finds its question.
+    """
+    tool = Tool()
+    refused = ""
+    async with approving(actors):
+        try:
+            await drive(actors, tmp_path, tool, turns)
+        except (SignoffError, ModelBehaviorError) as error:
+            refused = str(error)
+    calls = [count for each in turns for _, count in each]
+    assert len(await actors.statuses()) == len(await actors.executions()) == len(tool.done)
+    if drive is by_openai_agents:  # the SDK itself cannot tell them apart
+        assert len(tool.done) < len(calls)
+        assert " id" in (refused + "".join(tool.told)).lower()
+    elif tool.done:
+        assert (sorted(tool.done), refused) == (sorted(calls), "")
+        assert [f"deletion {number}" in " ".join(tool.told) for number in (1, 2)] == [True, True]
+    else:
+        assert turns in (TWINS, BOTH)
+        assert drive is not by_pydantic_ai
+        assert "another call of this turn has the same id" in tool.told[0]
+
+
+async def test_a_shortened_history_forgets_no_question(actors: Desk, tmp_path: Path) -> None:
+    """pydantic-ai: the same call under the same id is a new one, also when the history no longer has the first."""
+    tool = Tool()
+    async with approving(actors):
+        turns: Turns = [[("first", 5)], [("second", 5)], [("third", 5)], [("first", 5)]]
+        await by_pydantic_ai(actors, tmp_path, tool, turns, shorten=True)
+    assert tool.done == [5, 5, 5, 5]
+    assert len(await actors.statuses()) == 4
+
+
+async def test_an_edit_of_a_call_without_an_id_runs_nothing(actors: Desk) -> None:
+    """LangChain: the middleware finds an edit by the id of its call; without one it would run the model's arguments."""
+    tool = Tool()
+    agent = chat(tool, [[("", 50)]])
+    with ApprovalClient(actors.url, actors.key) as client:
+        agent.invoke({"messages": [("user", "go")]}, CONFIG)
+        resuming = asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout=30)
+        running = asyncio.create_task(resuming)
+        await actors.edit(await actors.asked(), arguments(3))
+        values = await running
+    assert tool.done == []
+    assert "does not allow" in values["messages"][-2].text
+
+
+async def test_a_failure_is_not_reported_as_the_result_of_an_earlier_call(actors: Desk) -> None:
+    """LangChain: the card of the second call under an id says how that call ended."""
+    tool = Tool()
+    agent = chat(tool, SAME)
+
+    def run() -> None:
+        agent.invoke({"messages": [("user", "go")]}, CONFIG)
+        with ApprovalClient(actors.url, actors.key) as client:
+            resume_when_decided(client, agent, CONFIG, timeout=30)
+
+    async with approving(actors):
+        tool.breaks = 2
+        with pytest.raises(RuntimeError):
+            await asyncio.to_thread(run)
+    assert tool.done == [5, 5]
+    assert await actors.executions() == ["succeeded", "failed"]
+
+
+async def test_a_call_in_the_background_is_a_new_one_in_the_next_turn(actors: Desk) -> None:
+    """LangGraph: `call_key` names each call of a tool once, and two calls of a turn under one id are refused."""
+    keys: list[str] = []
+
+    def delete_records(count: int, runtime: ToolRuntime) -> str:
+        """Delete records."""
+        try:
+            keys.append(call_key(runtime))
+        except SignoffError as error:
+            return str(error)
+        return "deleted"
+
+    def model(*turns: list[Call]) -> Any:
+        calls = [
+            [{"name": "delete_records", "args": {"count": count}, "id": name} for name, count in turn]
+            for turn in turns
+        ]
+        return Chat(responses=[*(AIMessage("", tool_calls=each) for each in calls), AIMessage("done")])
+
+    for turns in (SAME, [*SAME, *TWINS]):
+        agent: Any = create_agent(model(*turns), [delete_records])
+        values = await asyncio.to_thread(agent.invoke, {"messages": [("user", "go")]})
+        told = [each.text for each in values["messages"] if isinstance(each, ToolMessage)]
+        assert told[:2] == ["deleted", "deleted"]
+        assert all("has the same id" in each for each in told[2:])
+    assert len(keys) == len(set(keys)) == 4
+
+
+@asynccontextmanager
+async def coding_agent(actors: Desk) -> AsyncIterator[Client]:
+    async with (
+        AsyncApprovalClient(actors.url, actors.key) as asking,
+        Client(server(asking, timeout=20)) as client,
+    ):
+        yield client
+
+
+async def prompt(client: Client, call_id: str | None, count: int) -> dict[str, Any]:
+    given = {"tool_name": "delete_records", "input": arguments(count), "tool_use_id": call_id}
+    [block] = (await client.call_tool("permission_prompt", given)).content
+    answer: dict[str, Any] = json.loads(getattr(block, "text", ""))
+    return answer
+
+
+@pytest.mark.parametrize("call_id", ["delete_records", "call_0", "functions.delete_records:0", "", "7"])
+async def test_a_coding_agent_asks_again_under_an_id_that_names_no_single_call(
+    actors: Desk, call_id: str
+) -> None:
+    """MCP: the same call and another one, one after the other and both at once, are questions of their own."""
+    async with approving(actors), coding_agent(actors) as client:
+        for number, count in enumerate((5, 7, 5), start=1):
+            assert (await prompt(client, call_id, count))["updatedInput"] == arguments(count)
+            assert len(await actors.statuses()) == number
+        both = await asyncio.gather(prompt(client, call_id, 5), prompt(client, call_id, 5))
+        assert [each["behavior"] for each in both] == ["allow", "allow"]
+    assert await actors.executions() == ["succeeded"] * 5
+
+
+async def test_a_coding_agent_finds_its_question_again(actors: Desk) -> None:
+    """MCP: after a restart the same call is the same question; another call under its id is another one, and a call
+    that was allowed is not allowed twice.
+    """
+    call_id = "toolu_01A09q90qw90lq917835lq9"
+    async with coding_agent(actors) as client:
+        running = asyncio.create_task(prompt(client, call_id, 5))
+        await actors.decide(await actors.asked(), "rejected", reason="Not on a Friday")
+        assert "Not on a Friday" in (await running)["message"]
+        other = asyncio.create_task(prompt(client, call_id, 7))
+        await actors.decide(await actors.asked(2))
+        assert (await other)["updatedInput"] == arguments(7)
+    async with coding_agent(actors) as client:
+        assert "Not on a Friday" in (await prompt(client, call_id, 5))["message"]
+        assert "already claimed" in (await prompt(client, call_id, 7))["message"]
+    assert len(await actors.statuses()) == 2
+
+
+async def test_a_key_that_a_model_repeats_names_another_question(actors: Desk) -> None:
+    """MCP: other arguments under the same key are another question; other words about the same action are not."""
+
+    async def ask(client: Client, count: int, words: str) -> dict[str, Any]:
+        asked = {"action": "delete_records", "arguments": arguments(count), "description": words, "wait": 0}
+        return (await client.call_tool("request_approval", {**asked, "key": "tidy"})).structured_content or {}
+
+    async with coding_agent(actors) as client:
+        first = await ask(client, 5, "Delete five")
+        assert (await ask(client, 5, "Remove five records"))["request_id"] == first["request_id"]
+        second = await ask(client, 7, "Delete seven")
+        assert second["request_id"] != first["request_id"]
+        assert (await ask(client, 7, "Delete seven"))["request_id"] == second["request_id"]
+        await actors.decide(await actors.asked(2))
+        word = await client.call_tool("get_decision", {"request_id": second["request_id"]})
+        assert (word.structured_content or {})["arguments"] == arguments(7)
+    assert await actors.statuses() == ["waiting", "approved"]
