@@ -61,6 +61,44 @@ class CallExecutor(StrEnum):
     NONE = "none"  # there is only a question to answer
 
 
+class CallOutcome(StrEnum):
+    """What became of an action of a completed run."""
+
+    OPEN = "open"
+    DONE = "done"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    LAPSED = "lapsed"
+    NOT_RUN = "not_run"  # though approved
+    FAILED = "failed"
+    DENIED = "denied"  # by policy
+
+
+class RunEnding(StrEnum):
+    """A run has completed, and none of its actions was done."""
+
+    REJECTED = "ended: rejected"
+    EXPIRED = "ended: expired"
+    WITHDRAWN = "ended: withdrawn"
+    LAPSED = "ended: lapsed"
+    NOT_RUN = "ended: not run"
+    FAILED = "ended: failed"
+    DENIED = "ended: denied by policy"
+    SEVERAL = "ended: nothing was done"
+
+
+_UNDONE = {
+    CallOutcome.REJECTED: RunEnding.REJECTED,
+    CallOutcome.EXPIRED: RunEnding.EXPIRED,
+    CallOutcome.WITHDRAWN: RunEnding.WITHDRAWN,
+    CallOutcome.LAPSED: RunEnding.LAPSED,
+    CallOutcome.NOT_RUN: RunEnding.NOT_RUN,
+    CallOutcome.FAILED: RunEnding.FAILED,
+    CallOutcome.DENIED: RunEnding.DENIED,
+}
+
+
 class AnswerKind(StrEnum):
     RESULT = "result"
     ERROR = "error"
@@ -189,6 +227,7 @@ class RunView:
     ancestor_ids: tuple[UUID, ...] = ()  # root first
     paused_by: str | None = None  # its own or an ancestor's pause
     paused_agent: str | None = None  # None: every agent
+    call_outcomes: tuple[CallOutcome, ...] = ()  # of its and its descendants' actions, if completed
 
     @property
     def root_id(self) -> UUID:
@@ -227,12 +266,19 @@ class RunView:
         return self.paused_by is not None and self.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     @property
-    def standing(self) -> RunStatus | ExecutionStatus | Hold:
-        """`shown`, or what holds the run up; in doubt if only a settlement can continue it."""
+    def ending(self) -> RunEnding | None:
+        """If none of its actions was done, or can still be."""
+        if not self.call_outcomes or {CallOutcome.OPEN, CallOutcome.DONE}.intersection(self.call_outcomes):
+            return None
+        return _UNDONE[self.call_outcomes[0]] if len(self.call_outcomes) == 1 else RunEnding.SEVERAL
+
+    @property
+    def standing(self) -> RunStatus | RunEnding | ExecutionStatus | Hold:
+        """`shown`, how it ended, or what holds it up; in doubt if only a settlement can continue it."""
         if self.in_doubt and self.shown in (RunStatus.WORKING, RunStatus.COMPLETED):
             return ExecutionStatus.IN_DOUBT
         if self.shown is not RunStatus.WORKING:
-            return self.shown
+            return (self.ending or self.shown) if self.shown is RunStatus.COMPLETED else self.shown
         if self.held_up:
             return Hold.PAUSED
         return self.shown if self.sleeping_until is None else Hold.SLEEPING

@@ -12,7 +12,7 @@ from agent.store.next_delivery import NEXT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 
-LINES_AT_ONCE = 10
+LINES_AT_ONCE = 20
 
 MAX_TOGETHER = 3000
 """Characters of facts in a message of several lines; far below Slack's limit, wording included."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from agent.domain.request import ExecutionStatus, RequestStatus
-from agent.domain.run import Hold, RunStatus, RunView
+from agent.domain.run import Hold, RunEnding, RunStatus, RunView
 from agent.domain.short_ids import short_id
 from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
-from signoff.formats import Money
+from signoff.formats import Money, enumerated
 from slackbot.cards import blocks, buttons, durations, inert, status, status_words, tree
 from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
@@ -32,6 +33,7 @@ MAX_TASK = 1500
 MAX_EDITS = 3000
 MAX_ASKERS = 160
 MAX_PEOPLE = 20
+MAX_TITLE = 80
 
 # line -> (sentence, label of the quoted `text`)
 _REQUEST_LINES = {
@@ -122,13 +124,14 @@ _RUN_LINES = {
         "Why:",
     ),
 }
+_COUNTED = {"pending": "requests", "decided": "requests", "grant_used": "calls"}
 _DEADLINES = {"reminder", "escalated"}  # their moment is in the future
 _SETTLED = {
     "retry": "↩ Settled: will run again",
     "done": "✅ Settled: marked as done",
     "succeeded": "✅ No longer in doubt: its worker reported that it is done",
 }
-_RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
+_RUN_SIGNS: dict[RunStatus | RunEnding | ExecutionStatus | Hold, str] = {
     RunStatus.WORKING: "▶",
     RunStatus.PENDING_APPROVAL: "⏳",
     RunStatus.COMPLETED: "✅",
@@ -138,7 +141,38 @@ _RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
     ExecutionStatus.IN_DOUBT: "⚠",
     Hold.PAUSED: "⏸",
     Hold.SLEEPING: "💤",
+    RunEnding.REJECTED: "❌",
+    RunEnding.EXPIRED: "⌛",
+    RunEnding.WITHDRAWN: "🚫",
+    RunEnding.LAPSED: "⌛",
+    RunEnding.NOT_RUN: "🚫",
+    RunEnding.FAILED: "❌",
+    RunEnding.DENIED: "❌",
+    RunEnding.SEVERAL: "❌",
 }
+
+
+def count_alike(bodies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Successive lines that differ only in what they are about become one, with `texts`: one sentence, not many."""
+    made: list[Mapping[str, Any]] = []
+    for alike, group in groupby(bodies, _likeness):
+        several = list(group)
+        if alike is None or len(several) == 1:
+            made += several
+        else:
+            proposed = sorted(several, key=lambda each: str(each.get("call") or ""))
+            texts = [str(each.get("text") or "") for each in proposed]
+            made.append({**several[0], "at": None, "text": None, "texts": texts})
+    return made
+
+
+def _likeness(body: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """``None``: a line that stands alone, such as one with a person's own words."""
+    if body.get("line") not in _COUNTED or body.get("reason"):
+        return None
+    return tuple(
+        str(body.get(name)) for name in ("line", "outcome", "team", "user", "approved_by", "channel")
+    )
 
 
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
@@ -259,8 +293,11 @@ def _line(
     outcome: OutcomeWords | None,
 ) -> Card:
     then = outcome.consequence if outcome else ""
+    texts = [inert.line(each, MAX_TITLE) or "…" for each in body.get("texts") or ()]
+    counted = f" · {len(texts):,} {_COUNTED[kind]}" if texts else ""
+    about = f": {''.join(enumerated(texts, blocks.MAX_NAMED))}" if texts else ""
     first = blocks.section(
-        blocks.text(words, bold=True), *_details(body), *([blocks.text(then)] if then else [])
+        blocks.text(words, bold=True), blocks.text(counted), *_details(body), blocks.text(f"{about}{then}")
     )
     approved = body.get("verdict") == "approve" or "approved" in (kind, body.get("outcome"))
     status = RequestStatus.APPROVED if approved else RequestStatus.REJECTED
@@ -272,7 +309,9 @@ def _line(
     rows = [blocks.rich_text(first, *asked, *_edits(body), *quoted)]
     reason = f": {inert.mrkdwn(str(body['reason']), 200)}" if body.get("reason") else ""
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in people)
-    return Card(f"{words}{reason or then}{mentions}", blocks.with_ids(rows, kind), metadata(delivery_id))
+    return Card(
+        f"{words}{counted}{reason or then}{mentions}", blocks.with_ids(rows, kind), metadata(delivery_id)
+    )
 
 
 def _people(body: Mapping[str, Any]) -> list[str]:

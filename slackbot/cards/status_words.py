@@ -3,7 +3,7 @@ from __future__ import annotations
 from agent.domain.limits import written
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import GrantView, RequestView
-from agent.domain.run import Hold, RunStatus
+from agent.domain.run import Hold, RunEnding, RunStatus
 from agent.domain.verdicts import OUTCOMES
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
@@ -16,8 +16,8 @@ def of_request(standing: RequestStatus | ApprovalState) -> str:
     return OUTCOMES[standing].title
 
 
-def of_run(standing: RunStatus | ExecutionStatus | Hold) -> str:
-    return _RUN_WORDS[standing]
+def of_run(standing: RunStatus | RunEnding | ExecutionStatus | Hold) -> str:
+    return standing.capitalize() if isinstance(standing, RunEnding) else _RUN_WORDS[standing]
 
 
 def progress(given: int, needed: int) -> str:

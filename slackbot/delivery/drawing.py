@@ -46,7 +46,7 @@ class MessageDrawing:
         draw = (
             cards.thread_line if due.kind == "thread_line" else cards.run_line
         )  # also for words to operators
-        bodies = await masking.clean_bodies(due.bodies, hidden)
+        bodies = cards.count_alike(await masking.clean_bodies(due.bodies, hidden))
         return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
 
     async def _draw_root(self, due: DueMessage, run_id: UUID) -> Card | None:

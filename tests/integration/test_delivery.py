@@ -477,12 +477,12 @@ async def test_a_thread_whose_first_line_is_put_off_is_put_off(office: Office) -
     asked = await ask(office.db)
     await office.tell_all()
     async with office.db.transaction() as tx:
-        for number in range(12):
+        for number in range(24):
             outbox.enqueue(tx, [outbox.request_line(REVIEWS, asked.request_id, "reminder", text=str(number))])
     office.slack.faults.http_500(POST)
     await office.tell()
     late = "SELECT count(*) FROM delivery WHERE kind = 'thread_line' AND not_before > clock_timestamp()"
-    assert await office.column(late) == [12]
+    assert await office.column(late) == [24]
     await office.tell_all()
     [card] = office.cards()
     assert len(office.lines(card)) >= 2

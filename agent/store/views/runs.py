@@ -35,6 +35,7 @@ from agent.store.rows import person, row_as
 from agent.store.tables import agent_run, approval_request, card_place, pause, tool_call
 from agent.store.views.descendants import waiting_descendants
 from agent.store.views.request_parts import channel_card
+from agent.store.views.run_outcomes import call_outcomes
 from signoff.values import Person
 
 
@@ -154,6 +155,7 @@ RUN_VIEW = select(
     .scalar_subquery()
     .label("sleeping_until"),
     waiting_descendants(agent_run.c.id).label("waiting_below"),
+    call_outcomes().label("call_outcomes"),
     select(pause.c.by)
     .where(_pauses_run)
     .order_by(pause.c.scope)
