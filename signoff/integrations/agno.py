@@ -10,9 +10,9 @@
     run = await approvals.run(agent, "Delete 50 old users", key="nightly-17")
 
 Agno stores a paused run in the agent's database, where ``run`` with the same key finds it after a restart;
-``answering`` finds runs that something else started, such as AgentOS. Guarded tools run neither by ``confirmed`` alone
-nor in ``agent.run``: use ``arun``. Before anybody is asked, the tool's own types read the model's arguments (Agno's
-``validate_call`` converts `"yes"` to true), and defaults are filled in.
+``answering`` finds runs that something else started, such as AgentOS. An agent may be a team. Guarded tools run neither
+by ``confirmed`` alone nor in ``agent.run``: use ``arun``. Before anybody is asked, the tool's own types read the model's
+arguments (Agno's ``validate_call`` converts `"yes"` to true), and defaults are filled in.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import inspect
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -32,31 +33,34 @@ from weakref import WeakValueDictionary
 from signoff.integrations.extras import missing_framework
 
 try:
-    from agno.agent import Agent
     from agno.models.response import ToolExecution
-    from agno.run.agent import RunOutput
     from agno.run.requirement import RunRequirement
-    from agno.tools import Toolkit, tool
+    from agno.team import Team
+    from agno.tools import tool
     from agno.tools.function import Function, FunctionCall, ToolResult
     from pydantic import ConfigDict
 except ImportError as error:
     raise missing_framework("Agno", "agno") from error
 
 from signoff.canonical import canonical_bytes
-from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
+from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.durations import Duration, seconds_of
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.agno_runs import (
     UNFINISHED,
+    Run,
     RunLeft,
+    Runner,
     continued_run,
+    functions_named,
     id_of,
     latest_of,
     paused_runs,
+    place_of,
+    run_asking,
     stored_run,
     task_of,
-    turn_of,
 )
 from signoff.integrations.tool_calls import (
     CallName,
@@ -84,6 +88,7 @@ class _Decided:
 
     outcome: Approval | AttemptOutcome
     seconds: float
+    claim: ClaimedAction | None = None
 
 
 class AgnoApprovals:
@@ -138,7 +143,7 @@ class AgnoApprovals:
         copied.cache_results = False
         return copied
 
-    async def run(self, agent: Agent, task: Any, *, key: str, **options: Any) -> RunOutput:
+    async def run(self, agent: Runner, task: Any, *, key: str, **options: Any) -> Run:
         """``agent.arun`` until the agent is done.
 
         ``key`` is Agno's ``run_id``: an existing run continues, even after its process was killed; a finished one is
@@ -154,7 +159,7 @@ class AgnoApprovals:
             found = await continued_run(agent, found)
         return await self.resume(agent, found)
 
-    async def resume(self, agent: Agent, run: RunOutput, *, timeout: Duration | None = None) -> RunOutput:
+    async def resume(self, agent: Runner, run: Run, *, timeout: Duration | None = None) -> Run:
         """Ask people about every call that awaits confirmation and continue the run until it is done.
 
         Another call, from any process, resumes the same questions; only one process at a time may drive a run. Refused
@@ -172,13 +177,14 @@ class AgnoApprovals:
                 await self._decide(agent, present, seconds)
                 if not all(each.is_resolved() for each in present.requirements or ()):
                     break
+                asking = {id_of(run), *(run_asking(run, each) for each in present.requirements or ())}
                 try:
                     present = await continued_run(agent, present)
                 finally:
-                    self._forget(id_of(run))
+                    await self._forget(asking)
             return present
 
-    async def resume_paused(self, agent: Agent) -> list[RunOutput]:
+    async def resume_paused(self, agent: Runner) -> list[Run]:
         """Continue the agent's paused runs whose calls are all decided, and return them.
 
         Does not wait. Failures are logged and retried by the next check.
@@ -199,7 +205,7 @@ class AgnoApprovals:
         return resumed
 
     @asynccontextmanager
-    async def answering(self, *agents: Agent, every: float = 2.0) -> AsyncIterator[None]:
+    async def answering(self, *agents: Runner, every: float = 2.0) -> AsyncIterator[None]:
         """Check these agents' paused runs every few seconds.
 
         As a lifespan of AgentOS: ``AgentOS(agents=[agent], lifespan=lambda app: approvals.answering(agent))``.
@@ -214,7 +220,7 @@ class AgnoApprovals:
 
     # --- parts -----------------------------------------------------------------------------------------------
 
-    async def _look_until(self, stopping: asyncio.Event, agents: tuple[Agent, ...], every: float) -> None:
+    async def _look_until(self, stopping: asyncio.Event, agents: tuple[Runner, ...], every: float) -> None:
         while not stopping.is_set():
             for agent in agents:
                 try:
@@ -226,35 +232,69 @@ class AgnoApprovals:
             except TimeoutError:
                 continue
 
-    async def _decide(self, agent: Agent, run: RunOutput, seconds: float) -> None:
+    async def _decide(self, agent: Runner, run: Run, seconds: float) -> None:
         waiting = [each for each in run.requirements or () if each.needs_confirmation]
         calls = [cast("ToolExecution", each.tool_execution) for each in waiting]
-        once = {name for name, number in Counter(each.tool_call_id for each in calls).items() if number == 1}
+        names = [
+            (run_asking(run, each), call.tool_call_id) for each, call in zip(waiting, calls, strict=True)
+        ]
+        number = Counter(names)
         outcomes = await all_outcomes(
             [
-                partial(self._outcome, agent, run, each, call.tool_call_id in once, seconds)
-                for each, call in zip(waiting, calls, strict=True)
+                partial(self._outcome, agent, run, each, number[name] == 1, seconds)
+                for each, name in zip(waiting, names, strict=True)
             ],
             with_facts=self._facts is not None,
         )
-        for requirement, call, outcome in zip(waiting, calls, outcomes, strict=True):
-            if isinstance(outcome, str):
-                requirement.reject(outcome)
+        decided = [each if isinstance(each, str) else _Decided(each, seconds) for each in outcomes]
+        if isinstance(agent, Team):
+            decided = await self._claimed(decided)
+        for requirement, name, call, each in zip(waiting, names, calls, decided, strict=True):
+            if isinstance(each, str):
+                requirement.reject(each)
             else:
-                self._decided[_call(id_of(run), call.tool_call_id, call.tool_args)] = _Decided(
-                    outcome, seconds
-                )
+                self._decided[_call(*name, call.tool_args)] = each
                 requirement.confirm()  # type: ignore[no-untyped-call]
 
+    async def _claimed(self, decided: Sequence[_Decided | str]) -> list[_Decided | str]:
+        """A team goes on without a member that fails, so nothing may keep the member's tool from starting."""
+        claimed: list[_Decided | str] = []
+        try:
+            for each in decided:
+                try:
+                    claimed.append(
+                        each if isinstance(each, str) else replace(each, claim=await self._claim(each))
+                    )
+                except CollaborationError as refusal:  # people were asked again and refused
+                    claimed.append(f"it was not done: {refusal}")
+        except BaseException:
+            await self._give_back(claimed)
+            raise
+        return claimed
+
+    async def _claim(self, decided: _Decided) -> ClaimedAction | None:
+        """None if there is nothing to claim. Raises what `claim` raises."""
+        outcome = decided.outcome
+        if isinstance(outcome, AttemptOutcome) or outcome.status == "not_required":
+            return None
+        facts = facts_of(self._facts, outcome.action)
+        return await self._client.claim(outcome, facts=facts, timeout=decided.seconds)
+
+    async def _give_back(self, decided: Iterable[_Decided | str]) -> None:
+        for each in decided:
+            if isinstance(each, _Decided) and each.claim is not None:
+                error = SignoffError("not begun: the team's run went on, or stopped, without it")
+                await report_outcome(self._client, each.claim, time.monotonic(), error=error)
+
     async def _outcome(
-        self, agent: Agent, run: RunOutput, waiting: RunRequirement, once: bool, seconds: float
+        self, agent: Runner, run: Run, waiting: RunRequirement, once: bool, seconds: float
     ) -> CallOutcome:
         """Agno cannot tell two calls of a turn apart by one id, so it could run one with the arguments of the other."""
         call = cast("ToolExecution", waiting.tool_execution)
         name, given = str(call.tool_name), call.tool_args or {}
         if not once:
             return unusable(name, shared_id(call.tool_call_id))
-        if (read := self._reader_of(agent, call.tool_name)) is None:
+        if (read := self._reader_of(agent, waiting, call.tool_name)) is None:
             return f"{name} did not run: it has no guard, so Signoff cannot ask about it"
         try:
             arguments = form_as_read(read, given)
@@ -264,26 +304,16 @@ class AgnoApprovals:
             self._client,
             name,
             arguments,
-            call=CallName(id_of(run), [turn_of(run), call.tool_call_id]),
+            call=CallName(id_of(run), place_of(run, waiting)),
             session=run.session_id,
             context=task_of(run),
             timeout=seconds,
             facts=self._facts,
         )
 
-    def _reader_of(self, agent: Agent, name: str | None) -> Reader | None:
+    def _reader_of(self, agent: Runner, waiting: RunRequirement, name: str | None) -> Reader | None:
         """None: nothing guards it."""
-        given = agent.tools if isinstance(agent.tools, list) else []
-        functions = [
-            function
-            for each in given
-            for function in (
-                (*each.functions.values(), *each.async_functions.values())
-                if isinstance(each, Toolkit)
-                else (each,)
-            )
-            if isinstance(function, Function) and function.name == name
-        ]
+        functions = functions_named(agent, waiting.member_agent_id, name)
         if [getattr(each.entrypoint, "signoff_guard", None) for each in functions] != [self]:
             return None
         return cast("Reader", functions[0].entrypoint.signoff_read)  # type: ignore[union-attr]
@@ -306,9 +336,7 @@ class AgnoApprovals:
         if outcome.status == "not_required":
             return await _invoked(inner, injected | dict(outcome.arguments))
         try:
-            claim = await self._client.claim(
-                outcome, facts=facts_of(self._facts, name), timeout=decided.seconds
-            )
+            claim = decided.claim or cast("ClaimedAction", await self._claim(decided))
         except CollaborationError:  # people were asked again and refused
             raise
         except (SignoffError, TimeoutError) as reason:
@@ -327,9 +355,9 @@ class AgnoApprovals:
     def _lock(self, run_id: str) -> asyncio.Lock:
         return self._locks.setdefault(run_id, asyncio.Lock())
 
-    def _forget(self, run_id: str) -> None:
-        for each in [call for call in self._decided if call[0] == run_id]:
-            del self._decided[each]
+    async def _forget(self, runs: AbstractSet[str]) -> None:
+        left = [call for call in self._decided if call[0] in runs]
+        await self._give_back([self._decided.pop(each) for each in left])
 
 
 def _reader(function: Function, inner: Callable[..., Any]) -> Reader:

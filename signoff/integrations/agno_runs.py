@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Any
 
 from signoff.integrations.extras import missing_framework
 
@@ -10,8 +11,17 @@ try:
     from agno.db.base import AsyncBaseDb
     from agno.run.agent import RunOutput
     from agno.run.base import RunStatus
+    from agno.run.requirement import RunRequirement
+    from agno.run.team import TeamRunOutput
+    from agno.team import Team
+    from agno.tools import Toolkit
+    from agno.tools.function import Function
+    from agno.utils.team import get_member_id
 except ImportError as error:
     raise missing_framework("Agno", "agno") from error
+
+Runner = Agent | Team
+Run = RunOutput | TeamRunOutput
 
 NO_DB = "an agent whose runs wait for people needs a db, where they are kept"
 
@@ -27,7 +37,7 @@ class RunLeft(BaseException):
         self.reason = reason
 
 
-async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
+async def continued_run(agent: Runner, run: Run) -> Run:
     """Raises what kept a guarded tool from starting."""
     try:
         return await agent.acontinue_run(
@@ -41,47 +51,83 @@ async def continued_run(agent: Agent, run: RunOutput) -> RunOutput:
         raise left.reason from None
 
 
-async def stored_run(agent: Agent, run_id: str) -> RunOutput | None:
+async def stored_run(agent: Runner, run_id: str) -> Run | None:
     if isinstance(agent.db, AsyncBaseDb):
         found = await agent.db.get_run(run_id)
     elif agent.db is not None:
         found = await asyncio.to_thread(agent.db.get_run, run_id)
     else:
         raise ValueError(NO_DB)
-    return found if isinstance(found, RunOutput) else None
+    return found if isinstance(found, Run) else None
 
 
-async def paused_runs(agent: Agent) -> list[RunOutput]:
+async def paused_runs(agent: Runner) -> list[Run]:
+    """Those of a team's member are continued by their team."""
     agent.set_id()
+    whose: dict[str, Any] = {"team_id" if isinstance(agent, Team) else "agent_id": agent.id}
     if isinstance(agent.db, AsyncBaseDb):
-        found = await agent.db.get_runs(agent_id=agent.id, status=RunStatus.paused)
+        found = await agent.db.get_runs(**whose, status=RunStatus.paused)
     elif agent.db is not None:
-        look = partial(agent.db.get_runs, agent_id=agent.id, status=RunStatus.paused)
+        look = partial(agent.db.get_runs, **whose, status=RunStatus.paused)
         found = await asyncio.to_thread(look)
     else:
         raise ValueError(NO_DB)
-    return [each for each in found if isinstance(each, RunOutput)]
+    return [each for each in found if isinstance(each, Run) and each.parent_run_id is None]
 
 
-def latest_of(given: RunOutput, stored: RunOutput | None) -> RunOutput:
+def latest_of(given: Run, stored: Run | None) -> Run:
     """Prefer the given run at the same pause: the caller may have set values in it."""
     same = stored is None or (given.is_paused and stored.is_paused and _asked(given) == _asked(stored))
     return given if same or stored is None else stored
 
 
-def _asked(run: RunOutput) -> list[str]:
+def _asked(run: Run) -> list[str]:
     return [each.id for each in run.requirements or ()]
 
 
-def id_of(run: RunOutput) -> str:
+def id_of(run: Run) -> str:
     return str(run.run_id)
 
 
-def turn_of(run: RunOutput) -> int:
-    """The same if the run begins again; the ids of the model's calls may start again in each turn."""
-    return sum(bool(each.tool_calls) and not each.from_history for each in run.messages or ())
+def run_asking(run: Run, waiting: RunRequirement) -> str:
+    """The run whose call waits: a member's own, or this one."""
+    return waiting.member_run_id or id_of(run)
 
 
-def task_of(run: RunOutput) -> dict[str, str] | None:
+def functions_named(agent: Runner, member: str | None, name: str | None) -> list[Function]:
+    """The tool of the member that asks, at any depth of the team. Several if members have the same id."""
+    owners = [agent] if member is None else _members(agent, member)
+    given = [each for owner in owners if isinstance(owner.tools, list) for each in owner.tools]
+    return [
+        function
+        for each in given
+        for function in (
+            (*each.functions.values(), *each.async_functions.values())
+            if isinstance(each, Toolkit)
+            else (each,)
+        )
+        if isinstance(function, Function) and function.name == name
+    ]
+
+
+def _members(agent: Runner, name: str) -> list[Runner]:
+    if not isinstance(agent, Team) or not isinstance(agent.members, list):
+        return []
+    deeper = [found for each in agent.members if isinstance(each, Team) for found in _members(each, name)]
+    return [each for each in agent.members if get_member_id(each) == name] + deeper
+
+
+def place_of(run: Run, waiting: RunRequirement) -> list[str | int | None]:
+    """The turn, which is the same if the run begins again: the ids of calls may start again in each turn.
+
+    A member's turns are not in the team's run.
+    """
+    if waiting.member_run_id is not None or waiting.tool_execution is None:
+        return [waiting.id]
+    turn = sum(bool(each.tool_calls) and not each.from_history for each in run.messages or ())
+    return [turn, waiting.tool_execution.tool_call_id]
+
+
+def task_of(run: Run) -> dict[str, str] | None:
     """Part of the question's content, so every process must produce the same."""
     return {"task": run.input.input_content_string()} if run.input else None
