@@ -11,8 +11,8 @@
 
 Agno stores a paused run in the agent's database, where ``run`` with the same key finds it after a restart;
 ``answering`` finds runs that something else started, such as AgentOS. An agent may be a team. Guarded tools run neither
-by ``confirmed`` alone nor in ``agent.run``: use ``arun``. Before anybody is asked, the tool's own types read the model's
-arguments (Agno's ``validate_call`` converts `"yes"` to true), and defaults are filled in.
+by ``confirmed`` alone nor in ``agent.run``: use ``arun``. Before anybody is asked, the tool's own types read the
+model's arguments (Agno's ``validate_call`` converts `"yes"` to true), and defaults are filled in.
 """
 
 from __future__ import annotations
