@@ -21,8 +21,7 @@ async def one_region(name: str) -> str:
     (await ask(f"Deploy to {name}?", timeout="24h")).require()
     await step(deploy, region=name)
     await sleep(1)
-    looks: str = await step(look_at, region=name)
-    return looks
+    return await step(look_at, region=name)
 
 
 @function_agent(name="rollout", tools=[deploy, look_at])

@@ -1,4 +1,6 @@
+import ast
 import importlib
+import inspect
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -182,14 +184,15 @@ def load_agents(modules: Sequence[str]) -> Registry:
     found: dict[str, tuple[Agent, str]] = {}
     for name in modules:
         module = _import(name)
-        agents = [value for value in vars(module).values() if isinstance(value, Agent)]
+        agents = {key: value for key, value in vars(module).items() if isinstance(value, Agent)}
         if not agents:
             raise LoadError(f"{name} has no Agent at its top level{_found_elsewhere(name, module)}")
-        for agent in agents:
+        for variable, agent in agents.items():
             known, where = found.setdefault(agent.name, (agent, name))
             if known is not agent:
                 whose = f"of {name}" if where == name else f"({where}, {name})"
-                raise LoadError(f'two agents {whose} are named "{agent.name}"')
+                place = _place_of(module, variable)
+                raise LoadError(f'two agents {whose} are named "{agent.name}"; rename this one{place}')
     return Registry(agent for agent, _ in found.values())
 
 
@@ -219,6 +222,26 @@ def _place(error: Exception) -> str:
         return f" ({_shown(error.filename)}:{error.lineno})"
     passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_in_module(frame.filename)]
     return f" ({_shown(passed[-1].filename)}:{passed[-1].lineno})" if passed else ""
+
+
+def _place_of(module: ModuleType, variable: str) -> str:
+    """Where the module last makes it; empty if it only imports it."""
+    try:
+        statements = ast.parse(inspect.getsource(module)).body
+    except (OSError, SyntaxError):
+        return ""
+    lines = [each.lineno for each in statements if _makes(each, variable)]
+    return f" ({_shown(module.__file__ or '')}:{lines[-1]})" if lines else ""
+
+
+def _makes(statement: ast.stmt, variable: str) -> bool:
+    match statement:
+        case ast.Assign(targets=targets):
+            return any(isinstance(each, ast.Name) and each.id == variable for each in targets)
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.AsyncFunctionDef(name=name):
+            return name == variable
+        case _:
+            return False
 
 
 def _shown(filename: str) -> str:

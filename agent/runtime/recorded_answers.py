@@ -9,6 +9,7 @@ from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallView
 from agent.domain.verdicts import CAUSES
 from agent.runtime.agents import Delegate
+from agent.runtime.step_tools import ASK, StepTool
 from agent.runtime.steps import Decision, StepFailed
 from agent.runtime.tool import Tool
 from signoff.errors import CollaborationError
@@ -20,7 +21,7 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
     """Raises StepFailed and CollaborationError."""
     kind, words = _answer(call)
     if kind is AnswerKind.RESULT:
-        return words if isinstance(tool, Delegate) else _value(call, words)
+        return words if isinstance(tool, Delegate) else _value(call, words, tool)
     if kind is AnswerKind.DONE_BY_PERSON:
         return None
     if kind.value in CAUSES:
@@ -30,14 +31,14 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
     raise StepFailed(f"{call.tool}: {words or kind.value}")
 
 
-def _value(call: CallView, words: str) -> Any:
+def _value(call: CallView, words: str, tool: Tool | None) -> Any:
     try:
-        return from_json(words)
+        return tool.read_result(words) if isinstance(tool, StepTool) else from_json(words)
     except ValueError:  # it ran, and the words say why its result was not stored
         raise StepFailed(f"{call.tool}: {words}") from None
 
 
-def decision(call: CallView, asked: RequestView | None) -> Decision:
+def decision(call: CallView, asked: RequestView | None) -> Decision[Any]:
     kind, words = _answer(call)
     approved = kind in _APPROVED
     refused = kind.value if kind.value in CAUSES else "denied"
@@ -48,9 +49,14 @@ def decision(call: CallView, asked: RequestView | None) -> Decision:
         reason=(decided.reason if decided else None) or (None if approved else words or None),
         reviewer=decided.person if decided else None,
         request_id=call.request_id,
-        arguments=from_json(words) if approved and kind is AnswerKind.RESULT else None,
+        arguments=from_json(words) if kind is AnswerKind.RESULT else _asked_about(call),
         notes=asked.notes if asked else (),
     )
+
+
+def _asked_about(call: CallView) -> Any:
+    """The arguments of a question; a refused step has no question."""
+    return from_json(call.raw_arguments).get("arguments") if call.tool == ASK else None
 
 
 def _stopped(call: CallView, words: str) -> CollaborationError:

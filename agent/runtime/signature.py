@@ -237,6 +237,11 @@ def _known_hints(function: Callable[..., Any], parameters: Sequence[inspect.Para
 
 def _annotation(parameter: inspect.Parameter, hints: Mapping[str, Any], title: str) -> Any:
     where = f'{title}: parameter "{parameter.name}"'
+    if parameter.name not in hints and parameter.name in ("self", "cls"):
+        raise TypeError(
+            f"{title}: it is a method, and nothing would pass {parameter.name}; "
+            f"write tool(owner.{title.rpartition(' ')[2]}), with the object that has it"
+        )
     if parameter.name not in hints:
         raise TypeError(f"{where} has no type annotation, so the model cannot know what to send")
     annotation = hints[parameter.name]

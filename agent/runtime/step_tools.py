@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import Any
+from functools import cached_property
+from typing import Any, get_type_hints
 
-from pydantic_core import to_json
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
 
 from agent.domain.judgement import ToolTraits
 from agent.domain.rules import Rule
@@ -48,6 +50,23 @@ class StepTool(Tool):
         if len(encoded) > MAX_BYTES:
             raise ValueError(f"it returned {len(encoded):,} bytes, and {MAX_BYTES:,} can be kept")
         return encoded.decode()
+
+    def read_result(self, text: str) -> Any:
+        """What the function returned, by its annotation; plain JSON if that does not fit. Raises ValueError."""
+        plain = from_json(text)
+        try:
+            return plain if self._returned is None else self._returned.validate_json(text, strict=True)
+        except Exception:  # a type's own validator may raise anything
+            return plain
+
+    @cached_property
+    def _returned(self) -> TypeAdapter[Any] | None:
+        try:
+            hints = get_type_hints(self.function, include_extras=True)
+            adapter: TypeAdapter[Any] = TypeAdapter(hints["return"])
+        except Exception:  # no annotation, a name that is nowhere, or a type without a schema
+            return None
+        return None if adapter.core_schema["type"] == "generator" else adapter  # it could be read once only
 
     @classmethod
     def of(cls, given: Doing) -> Tool:

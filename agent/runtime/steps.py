@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, Protocol, overload
+from typing import Any, Concatenate, Generic, Protocol, overload
 from uuid import UUID
+
+from typing_extensions import ParamSpec, TypeVar
 
 from agent.domain import checkpoint_fields
 from agent.runtime.agents import Agent
@@ -17,6 +19,9 @@ from signoff.errors import CollaborationError, SignoffError
 from signoff.values import Person, Risk
 
 P = ParamSpec("P")
+R = TypeVar("R")
+T_co = TypeVar("T_co", covariant=True, default=Any)
+A_co = TypeVar("A_co", covariant=True, default=Mapping[str, Any] | None)
 
 
 class StepFailed(SignoffError):
@@ -28,18 +33,18 @@ class NonDeterministic(SignoffError):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Generic[A_co]):
     """People's decision. ``cause``: approved, rejected, expired, withdrawn or denied (by policy).
 
-    Arguments may be edited.
+    ``arguments``: those of the question; approved ones may be edited. None only if the question had none.
     """
 
     approved: bool
     cause: str
+    arguments: A_co
     reason: str | None = None
     reviewer: Person | None = None
     request_id: UUID | None = None
-    arguments: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -71,28 +76,41 @@ class Journal(Protocol):
 journal: ContextVar[Journal] = ContextVar("signoff_journal")
 
 
-class Started:
+class Started(Generic[T_co]):
     """A step in the background. Await it for its result, any number of times, in any task of the function."""
 
     def __init__(self, record: Journal, entry: Any) -> None:
         self._record = record
         self._entry = entry
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, T_co]:
         return self._record.outcome(self._entry).__await__()
 
 
+# An async function is a sync one that returns a coroutine, so it comes first.
 @overload
-async def step(doing: Agent, /, **arguments: Any) -> Any: ...
+async def step(doing: Agent, /, **arguments: Any) -> str: ...
 @overload
 async def step(
-    doing: Callable[Concatenate[ToolContext, P], Any], /, *positional: P.args, **arguments: P.kwargs
-) -> Any: ...
+    doing: Callable[Concatenate[ToolContext, P], Coroutine[Any, Any, R]],
+    /,
+    *positional: P.args,
+    **arguments: P.kwargs,
+) -> R: ...
 @overload
-async def step(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Any: ...
+async def step(
+    doing: Callable[Concatenate[ToolContext, P], R], /, *positional: P.args, **arguments: P.kwargs
+) -> R: ...
+@overload
+async def step(
+    doing: Callable[P, Coroutine[Any, Any, R]], /, *positional: P.args, **arguments: P.kwargs
+) -> R: ...
+@overload
+async def step(doing: Callable[P, R], /, *positional: P.args, **arguments: P.kwargs) -> R: ...
 async def step(doing: Doing, /, *positional: Any, **arguments: Any) -> Any:
     """Do this once and return its result, now and in every replay.
 
+    The result is what the function's return annotation makes of its JSON; None if a person settled the step as done.
     Pass arguments by name. Checkpoints apply as to any tool call. Raises StepFailed if it raised, and
     CollaborationError if people rejected it or nobody decided in time.
     """
@@ -102,14 +120,25 @@ async def step(doing: Doing, /, *positional: Any, **arguments: Any) -> Any:
 
 
 @overload
-async def start(doing: Agent, /, **arguments: Any) -> Started: ...
+async def start(doing: Agent, /, **arguments: Any) -> Started[str]: ...
 @overload
 async def start(
-    doing: Callable[Concatenate[ToolContext, P], Any], /, *positional: P.args, **arguments: P.kwargs
-) -> Started: ...
+    doing: Callable[Concatenate[ToolContext, P], Coroutine[Any, Any, R]],
+    /,
+    *positional: P.args,
+    **arguments: P.kwargs,
+) -> Started[R]: ...
 @overload
-async def start(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Started: ...
-async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started:
+async def start(
+    doing: Callable[Concatenate[ToolContext, P], R], /, *positional: P.args, **arguments: P.kwargs
+) -> Started[R]: ...
+@overload
+async def start(
+    doing: Callable[P, Coroutine[Any, Any, R]], /, *positional: P.args, **arguments: P.kwargs
+) -> Started[R]: ...
+@overload
+async def start(doing: Callable[P, R], /, *positional: P.args, **arguments: P.kwargs) -> Started[R]: ...
+async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started[Any]:
     """Begin a step in the background, often another agent. Await the returned object for its result.
 
     Steps that nobody has awaited when the function ends are cancelled.
@@ -119,13 +148,33 @@ async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started:
     return Started(_journal(), _begin(doing, arguments))
 
 
+@overload
+async def ask(
+    question: str, *, timeout: Duration | None = None, risk: Risk | str | None = None, arguments: None = None
+) -> Decision[None]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    timeout: Duration | None = None,
+    risk: Risk | str | None = None,
+    arguments: Mapping[str, Any],
+) -> Decision[Mapping[str, Any]]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    timeout: Duration | None = None,
+    risk: Risk | str | None = None,
+    arguments: Mapping[str, Any] | None,
+) -> Decision: ...
 async def ask(
     question: str,
     *,
     timeout: Duration | None = None,
     risk: Risk | str | None = None,
     arguments: Mapping[str, Any] | None = None,
-) -> Decision:
+) -> Decision[Any]:
     """Ask people and wait for their decision, for days if need be: the run is parked and uses no resources.
 
     ``timeout`` ("24h", or seconds) defaults to the checkpoint's; an expired question is not approved. ``arguments`` are

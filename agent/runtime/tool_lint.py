@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType
-from typing import Any
+from types import CodeType, UnionType
+from typing import Any, Union
 
 from agent.runtime.agents import Delegate, Registry
 from agent.runtime.step_tools import StepTool
@@ -29,6 +30,25 @@ def _of_tool(tool: Tool) -> Iterator[str]:
         yield "has no docstring, so the model does not know what it does; write one below its `def`"
     if inspect.iscoroutinefunction(tool.function) and _sleeps(tool.function.__code__):
         yield "calls time.sleep, which holds up all other async tools; write `await asyncio.sleep(…)`"
+    if tool.facts is not None and (kind := _no_mapping(tool.facts)) is not None:
+        named = getattr(tool.facts, "__name__", "a function")
+        yield f'looks up its facts with {named}, which returns {kind}; return a dict, such as {{"price": 12.5}}'
+
+
+def _no_mapping(facts: Callable[..., Any]) -> str | None:
+    """What it returns by its annotation, if that is no mapping, so that each look-up would fail."""
+    try:
+        returned = typing.get_type_hints(facts).get("return", Any)
+    except Exception:  # a name that is nowhere
+        return None
+    kinds = typing.get_args(returned) if typing.get_origin(returned) in (Union, UnionType) else (returned,)
+    for kind in kinds:
+        actual = typing.get_origin(kind) or kind
+        if actual in (Any, object) or not isinstance(actual, type):
+            return None
+        if issubclass(actual, Mapping | Awaitable):
+            return None
+    return getattr(returned, "__name__", None) or str(returned)
 
 
 def _sleeps(code: CodeType) -> bool:

@@ -78,6 +78,45 @@ def test_agents_of_a_page_can_be_served(page: str) -> None:
     assert len(served) > 0
 
 
+def test_python_that_stands_alone_has_right_types(tmp_path: Path) -> None:
+    """`mypy --strict` finds nothing in a block that defines or imports all that it names but its address and secrets.
+
+    A body `...` is left out.
+    """
+    own = {f"block_{number}": block for number, block in enumerate(PYTHON) if block.included is None}
+    for name, block in own.items():
+        (tmp_path / f"{name}.py").write_text(f'url = key = secret = ""\n{block.code}')
+    quick = ("--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent", "--config-file=")
+    options = (
+        "--strict",
+        "--disable-error-code=empty-body",
+        "--explicit-package-bases",
+        "--no-error-summary",
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            *quick,
+            *options,
+            "--cache-dir",
+            tmp_path / "cache",
+            *tmp_path.glob("*.py"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    found = [re.match(r".*?(block_\d+)\.py:(\d+): error: (.*)", line) for line in done.stdout.splitlines()]
+    errors = [(each[1], f"{own[each[1]]}+{int(each[2]) - 1}: {each[3]}") for each in found if each]
+    leans = {name for name, error in errors if error.endswith(("[name-defined]", "[top-level-await]"))}
+    assert [error for name, error in errors if name not in leans] == []
+    assert len(own.keys() - leans) > 10, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == "toml"], ids=str)
 def test_policies_load(block: Block) -> None:
     """Each policy is one that the service would start with."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from pydantic import AfterValidator
@@ -17,12 +17,12 @@ from pydantic import AfterValidator
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
 from agent.runtime import stored_text
-from agent.runtime.agents import LoadError, load_agents
+from agent.runtime.agents import Agent, LoadError, Registry, load_agents
 from agent.runtime.policy_lint import lint_policy
 from agent.runtime.step_tools import StepTool
 from agent.runtime.steps import ask, step
 from agent.runtime.tool_lint import lint_tools
-from signoff import ApprovalClient, AsyncApprovalClient, MalformedArguments, tool
+from signoff import ApprovalClient, AsyncApprovalClient, MalformedArguments, Tool, tool
 from signoff.canonical import parse_json
 from slackbot import settings
 from slackbot.cli import main
@@ -117,8 +117,23 @@ MODULES = {
     ),
     "two agents of one name": (
         'a = Agent("a", "Refund.")\nb = Agent("a", "Pay.")',
-        None,
-        'two agents of my_agents are named "a"',
+        9,
+        'two agents of my_agents are named "a"; rename this one',
+    ),
+    "agent and function agent of one name": (
+        'a = Agent("a", "Refund.")\n\n@function_agent(name="a")\nasync def b(task: str) -> str: ...',
+        11,
+        'two agents of my_agents are named "a"; rename this one',
+    ),
+    "method": (
+        "class Shop:\n    @tool\n    def pay(self, order: int) -> str: ...",
+        9,
+        "@tool pay: it is a method, and nothing would pass self; write tool(owner.pay)",
+    ),
+    "class method": (
+        "class Shop:\n    @classmethod\n    @tool\n    def pay(cls, order: int) -> str: ...",
+        10,
+        "@tool pay: it is a method, and nothing would pass cls",
     ),
     "no agent": ("agents = [Agent]", None, "has no Agent at its top level"),
     "syntax": ("def pay(:", 8, "SyntaxError: invalid syntax"),
@@ -337,7 +352,9 @@ def test_what_loads_and_was_not_meant_is_said_with_its_line(folder: Path) -> Non
     (folder / "my_agents.py").write_text(
         TOOL
         + "import time\n\n@tool\nasync def slow(order: int) -> str:\n    time.sleep(9)\n    return 'done'\n"
-        'agent = Agent("a", "Refund.", [refund, slow])\n'
+        "\ndef price_of(order: int) -> float:\n    return 12.5\n"
+        '\n@tool(facts=price_of)\ndef pay(order: int) -> str:\n    """Pay."""\n    return "paid"\n'
+        'agent = Agent("a", "Refund.", [refund, slow, pay])\n'
     )
     registry = load_agents(["my_agents"])
     rules = (
@@ -354,6 +371,10 @@ def test_what_loads_and_was_not_meant_is_said_with_its_line(folder: Path) -> Non
     assert lint_tools(registry) == [
         "my_agents.py:10: slow has no docstring, so the model does not know what it does; write one below its `def`",
         "my_agents.py:10: slow calls time.sleep, which holds up all other async tools; write `await asyncio.sleep(…)`",
+        (
+            "my_agents.py:18: pay looks up its facts with price_of, which returns float; "
+            'return a dict, such as {"price": 12.5}'
+        ),
     ]
 
 
@@ -531,3 +552,35 @@ def test_what_is_wrong_with_a_whole_value_needs_no_path() -> None:
         parse_json("{'a': 1}")
     assert str(refused.value).startswith("is not JSON: ")
     assert refused.value.path == "$"
+
+
+class Price(TypedDict):
+    price: float
+
+
+FACTS: dict[str, tuple[Any, str | None]] = {
+    "dict": (dict[str, float], None),
+    "mapping": (Mapping[str, Any], None),
+    "typed dict": (Price, None),
+    "or nothing": (dict[str, Any] | None, None),
+    "anything": (Any, None),
+    "awaitable": (Awaitable[dict[str, Any]], None),
+    "number": (float, "returns float; return a dict"),
+    "list": (list[str], "returns list; return a dict"),
+    "nothing": (None, "returns NoneType; return a dict"),
+    "number or text": (int | str, "returns int | str; return a dict"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts_that_are_no_mapping_are_reported(name: str) -> None:
+    """A look-up whose annotation says that it returns no mapping gets a line; one that may return one gets none."""
+    annotation, words = FACTS[name]
+
+    def look_up(amount: int) -> Any: ...
+
+    look_up.__annotations__["return"] = annotation
+    paying = Agent("a", "Pay.", [Tool(pay.function, facts=look_up)])
+    said = lint_tools(Registry([paying]))
+    assert len(said) == (words is not None)
+    assert all(line.startswith("test_mistakes.py:") and str(words) in line for line in said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -91,6 +92,45 @@ async def test_a_no_reaches_the_function(stage):
     await s.reject(await asked(s, run_id), "not today")
     run = await s.run(run_id)
     assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "stopped: rejected, not today", ["one"])
+
+
+@dataclass
+class Order:
+    number: int
+    parts: tuple[str, ...]
+
+
+def find(number: int) -> Order:
+    return Order(number, ("pen", "ink"))
+
+
+async def test_a_step_returns_what_its_function_returns(stage):
+    """The recorded JSON is read back as the function's own type, each time the function is run again."""
+
+    @function_agent(tools=[find])
+    async def buying(task: str) -> str:
+        order = await step(find, number=7)
+        (await ask("May I?")).require()
+        return f"{order}, {order == find(7)}"
+
+    s = await stage(buying)
+    run_id = await s.go("buying", "x")
+    await s.approve(await asked(s, run_id))
+    assert (await s.run(run_id)).answer == f"{find(7)}, True"
+
+
+async def test_a_refused_question_keeps_its_arguments(stage):
+    """A decision about arguments has arguments, whatever it is."""
+
+    @function_agent
+    async def asking(task: str) -> str:
+        decision = await ask("May I?", arguments={"rows": 7})
+        return f"{decision.cause}: {decision.arguments['rows']}"
+
+    s = await stage(asking)
+    run_id = await s.go("asking", "x")
+    await s.reject(await asked(s, run_id))
+    assert (await s.run(run_id)).answer == "rejected: 7"
 
 
 async def test_nobody_answers(stage):
@@ -299,7 +339,7 @@ async def test_a_function_that_blocks_fails_in_its_time(stage):
     @function_agent(tools=[work], seconds=0.05)
     async def stuck(task: str) -> str:
         release.wait(10)
-        return await step(work, what="too late")
+        return str(await step(work, what="too late"))
 
     s = await stage(stuck)
     run = await s.run(await s.go("stuck", "x"))

@@ -1,6 +1,18 @@
 """A program for type checkers (see test_types.py): each line with `ignore` is an error, and no other line is."""
 
-from signoff import ApprovalClient, AsyncApprovalClient, Tool, ToolContext, function_agent, step, tool
+from signoff import (
+    Agent,
+    ApprovalClient,
+    AsyncApprovalClient,
+    Decision,
+    Tool,
+    ToolContext,
+    ask,
+    function_agent,
+    start,
+    step,
+    tool,
+)
 
 client = ApprovalClient("https://signoff.example.com", "key")
 async_client = AsyncApprovalClient("https://signoff.example.com", "key")
@@ -41,6 +53,11 @@ def read(table: str) -> str:
     return table
 
 
+async def count(table: str) -> int:
+    """Count."""
+    return len(table)
+
+
 def calls() -> str:
     """Tools and guarded functions are called as they were written."""
     named: Tool[[str, int], str] | None = None
@@ -52,9 +69,22 @@ def calls() -> str:
     return delete("users", count=size) + str(named)
 
 
-@function_agent(tools=[archive, delete, pay, read])
+@function_agent(tools=[archive, delete, pay, read, count])
 async def cleaner(task: str) -> str:
-    """Steps take the arguments of what they do; the context is Signoff's to give."""
+    """Steps take the arguments of what they do, and return what it returns; the context is Signoff's to give."""
+    size: int = await step(archive, table=task)
+    size = await step(count, table=task)
+    paid: str = await step(pay, order=size)
+    begun = await start(count, table=paid)
+    size = await begun
+    rows: list[int] = await step(read, table=task)  # type: ignore[call-overload]  # pyright: ignore[reportAssignmentType]
+    words: str = await step(Agent("writer", "Write."), task=f"{rows}")
+    answer = await ask("May I?", arguments={"size": size})
+    size = answer.arguments["size"]
+    bare = await ask(f"May I {words}?")
+    bare.arguments["size"]  # type: ignore[index]  # pyright: ignore[reportOptionalSubscript]
+    decided: Decision = bare
+    assert decided.arguments is None
     await step(archive, table=task)
     await step(read, table=task)
     await step(pay, order=7)
