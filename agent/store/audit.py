@@ -87,12 +87,12 @@ async def heads_of(
     connection: Connection, subjects: Sequence[str], rows: Sequence[Row[Any]]
 ) -> dict[str, ChainHead]:
     """``rows``: of `LOCK_HEADS`."""
-    heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, row.at) for row in rows}
-    missing = [subject for subject in subjects if subject not in heads]
-    if missing:
-        at = rows[0].at if rows else await clock.now(connection)
-        heads |= {subject: new_head(subject, at) for subject in missing}
-    return heads
+    if not subjects:
+        return {}
+    # The latest: PostgreSQL reads the clock again for a chain that it had to wait for.
+    at = max(row.at for row in rows) if rows else await clock.now(connection)
+    heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, at) for row in rows}
+    return {subject: heads.get(subject) or new_head(subject, at) for subject in subjects}
 
 
 async def lock_head(connection: Connection, subject: str) -> ChainHead:

@@ -159,9 +159,12 @@ async def lock_overdue(
     return [row_as(OverdueCall, row) for row in await connection.execute(_OVERDUE, due)]
 
 
-def lapse(tx: Transaction, ended: Mapping[UUID, CallAnswer]) -> None:
-    """Nobody may begin these ready calls any more; a run gets the answer."""
-    rows = [{"id": each, "kind": answer.kind.value, "answer": answer.text} for each, answer in ended.items()]
+def lapse(tx: Transaction, ended: Mapping[UUID, CallAnswer], at: datetime | None) -> None:
+    """Nobody may begin these ready calls any more; a run gets the answer. ``at``: of the events, if there are any."""
+    rows = [
+        {"id": each, "kind": answer.kind.value, "answer": answer.text, "at": at}
+        for each, answer in ended.items()
+    ]
     tx.add_rows(_LAPSE, rows)
 
 
@@ -270,11 +273,11 @@ WHERE c.executor = 'program' AND c.state = 'ready' AND c.lapse_at <= (SELECT clo
 ORDER BY c.lapse_at LIMIT :limit FOR NO KEY UPDATE OF c SKIP LOCKED
 """)
 _LAPSE = text("""
-UPDATE tool_call AS c SET answer_kind = e.kind, lapse_at = NULL, lapsed_at = clock_timestamp(),
+UPDATE tool_call AS c SET answer_kind = e.kind, lapse_at = NULL, lapsed_at = coalesce(e.at, clock_timestamp()),
        state = CASE WHEN c.run_id IS NULL THEN CAST('answered' AS call_state) ELSE 'refused' END,
        answer = CASE WHEN c.run_id IS NOT NULL THEN e.answer END,
-       answered_at = CASE WHEN c.run_id IS NULL THEN clock_timestamp() END
-FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, kind answer_kind, answer text)
+       answered_at = CASE WHEN c.run_id IS NULL THEN coalesce(e.at, clock_timestamp()) END
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, kind answer_kind, answer text, at timestamptz)
       LIMIT (SELECT CAST(:many AS int))) AS e
 WHERE c.id = e.id AND c.state = 'ready'
 """)

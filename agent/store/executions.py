@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -98,6 +99,7 @@ class NewExecution:
     lease_seconds: float
     policy_epoch: int
     claim_hash: bytes | None
+    at: datetime
 
 
 def insert(tx: Transaction, new: NewExecution) -> None:
@@ -105,20 +107,21 @@ def insert(tx: Transaction, new: NewExecution) -> None:
     tx.add_rows(_BEGIN, [columns(new)])
 
 
-def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
+def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str, at: datetime) -> None:
     succeeded = status is ExecutionStatus.SUCCEEDED
     row = {
         "id": execution_id,
         "status": status.value,
         "result": outcome if succeeded else None,
         "error": None if succeeded else outcome,
+        "at": at,
     }
     tx.add_rows(_FINISH, [row])
 
 
-def end_doubt(tx: Transaction, execution_id: UUID, result: str) -> None:
+def end_doubt(tx: Transaction, execution_id: UUID, result: str, at: datetime) -> None:
     """The doubt's own facts stay."""
-    tx.add(_END_DOUBT, id=execution_id, result=result)
+    tx.add(_END_DOUBT, id=execution_id, result=result, at=at)
 
 
 def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
@@ -126,16 +129,25 @@ def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
     tx.add(_LATE, id=execution_id, outcome=outcome)
 
 
-def settle(
-    tx: Transaction, execution_id: UUID, verdict: Literal["retry", "done"], by: Person, note: str | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class DoubtVote:
+    """What a person says of an attempt in doubt."""
+
+    execution_id: UUID
+    verdict: Literal["retry", "done"]
+    by: Person
+    note: str | None
+    at: datetime
+
+
+def settle(tx: Transaction, vote: DoubtVote) -> None:
     """A second verdict fails on the key."""
-    tx.add(_SETTLE, execution=execution_id, verdict=verdict, team=by.team_id, user=by.user_id, note=note)
+    tx.add(_SETTLE, **columns(vote))
 
 
-def want_retry(tx: Transaction, execution_id: UUID, by: Person, note: str | None) -> None:
+def want_retry(tx: Transaction, vote: DoubtVote) -> None:
     """The vote does not complete the quorum."""
-    tx.add(_WANT_RETRY, execution=execution_id, team=by.team_id, user=by.user_id, note=note)
+    tx.add(_WANT_RETRY, **columns(vote))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,35 +189,37 @@ _BEGIN = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
         id uuid, call_id uuid, request_id uuid, attempt int, digest bytea, idempotent boolean, read_only boolean,
-        worker text, lease_seconds float, policy_epoch int, claim_hash bytea)
+        worker text, lease_seconds float, policy_epoch int, claim_hash bytea, at timestamptz)
     LIMIT (SELECT CAST(:many AS int))
 ), claimed AS (
     UPDATE tool_call AS c SET state = 'claimed', lapse_at = NULL FROM e WHERE c.id = e.call_id AND c.state = 'ready'
 )
 INSERT INTO execution (id, call_id, executor, request_id, attempt, digest, idempotent, read_only, worker, lease_until,
-                       policy_epoch, claim_hash)
+                       policy_epoch, claim_hash, started_at)
 SELECT id, call_id, CASE WHEN claim_hash IS NULL THEN CAST('here' AS call_executor) ELSE 'program' END, request_id,
        attempt, digest, idempotent, read_only, worker, clock_timestamp() + make_interval(secs => lease_seconds),
-       policy_epoch, claim_hash
+       policy_epoch, claim_hash, at
 FROM e
 """)
 _FINISH = text("""
-UPDATE execution AS x SET status = e.status, result = e.result, error = e.error, finished_at = clock_timestamp()
-FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, status execution_status, result text, error text)
+UPDATE execution AS x SET status = e.status, result = e.result, error = e.error, finished_at = e.at
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, status execution_status, result text, error text,
+                                                       at timestamptz)
       LIMIT (SELECT CAST(:many AS int))) AS e
 WHERE x.id = e.id AND x.status = 'claimed'
 """)
 _END_DOUBT = text("""
-UPDATE execution SET status = 'succeeded', result = :result, finished_at = clock_timestamp()
+UPDATE execution SET status = 'succeeded', result = :result, finished_at = :at
 WHERE id = :id AND status = 'in_doubt'
 """)
 _LATE = text("UPDATE execution SET late_result = :outcome WHERE id = :id AND late_result IS NULL")
 _SETTLE = text("""
-INSERT INTO settlement (execution_id, verdict, team_id, user_id, note)
-VALUES (:execution, :verdict, :team, :user, :note)
+INSERT INTO settlement (execution_id, verdict, team_id, user_id, note, created_at)
+VALUES (:execution_id, :verdict, :by_team_id, :by_user_id, :note, :at)
 """)
 _WANT_RETRY = text("""
-INSERT INTO retry_vote (execution_id, team_id, user_id, note) VALUES (:execution, :team, :user, :note)
+INSERT INTO retry_vote (execution_id, team_id, user_id, note, created_at)
+VALUES (:execution_id, :by_team_id, :by_user_id, :note, :at)
 """)
 # Skip locked rows until the next heartbeat: waiting for one could expire all leases of the process.
 _BEAT = text("""
@@ -232,7 +246,7 @@ WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR 
 READ = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker,
        e.claim_hash IS NOT NULL AS outside, e.result, e.error, e.late_result,
-       e.lease_until <= clock_timestamp() AS lease_over, clock_timestamp() AS at,
+       e.lease_until <= clock_timestamp() AS lease_over, (SELECT clock_timestamp()) AS at,
        extract(epoch FROM clock_timestamp() - e.started_at)::float AS seconds,
        e.status = 'in_doubt' AND c.state = 'in_doubt'
            AND NOT EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS unsettled,

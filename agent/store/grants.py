@@ -65,7 +65,7 @@ class EarlierUse:
     content: bytes
 
 
-def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
+def insert(tx: Transaction, grant_id: UUID, grant: Grant, at: datetime) -> None:
     """Call in the transaction of the grant's request."""
     tx.add(
         _INSERT,
@@ -77,6 +77,7 @@ def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
         until=grant.until,
         uses=grant.max_uses,
         sum=grant.max_sum,
+        at=at,
     )
 
 
@@ -134,10 +135,17 @@ async def contradicted_program(connection: Connection, principal: str, digest: b
 
 
 def use(
-    tx: Transaction, grant_id: UUID, *, key: str, amount: Decimal, digest: bytes, content: bytes = b""
+    tx: Transaction,
+    grant_id: UUID,
+    at: datetime,
+    *,
+    key: str,
+    amount: Decimal,
+    digest: bytes,
+    content: bytes = b"",
 ) -> None:
     """The database refuses a repeated key and one use too many."""
-    tx.add(_INSERT_USE, id=grant_id, key=key, amount=amount, digest=digest, content=content)
+    tx.add(_INSERT_USE, id=grant_id, at=at, key=key, amount=amount, digest=digest, content=content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +169,8 @@ async def lock_live(
     return [row_as(EndedGrant, row) for row in rows]
 
 
-def end(tx: Transaction, grant_ids: Sequence[UUID], *, by: str, because: str) -> None:
-    tx.add(_END, ids=list(grant_ids), by=by, because=because)
+def end(tx: Transaction, grant_ids: Sequence[UUID], *, by: str, because: str, at: datetime) -> None:
+    tx.add(_END, ids=list(grant_ids), by=by, because=because, at=at)
 
 
 def _stored(row: Row[Any]) -> StoredGrant:
@@ -171,8 +179,8 @@ def _stored(row: Row[Any]) -> StoredGrant:
 
 
 _INSERT = text("""
-INSERT INTO approval_grant (request_id, agent, tool, checkpoint_id, agents, until, max_uses, max_sum)
-VALUES (:id, :agent, :tool, :checkpoint, :agents, :until, :uses, :sum)
+INSERT INTO approval_grant (request_id, agent, tool, checkpoint_id, agents, until, max_uses, max_sum, created_at)
+VALUES (:id, :agent, :tool, :checkpoint, :agents, :until, :uses, :sum, :at)
 """)
 _EXISTS = text("SELECT 1 AS there FROM approval_grant WHERE request_id = :id")
 _SIGNATURE = text("SELECT signature_digest FROM request_revision WHERE request_id = :id AND n = 1")
@@ -234,7 +242,8 @@ SELECT EXISTS (
       AND (r.status = 'rejected' OR r.revision > 1)) AS contradicted
 """)
 _INSERT_USE = text("""
-INSERT INTO grant_use (key, grant_id, n, amount, digest, content) VALUES (:key, :id, 1, :amount, :digest, :content)
+INSERT INTO grant_use (key, grant_id, n, amount, digest, content, used_at)
+VALUES (:key, :id, 1, :amount, :digest, :content, :at)
 """)
 _TAKE_LIVE = text("""
 SELECT request_id FROM approval_grant
@@ -245,6 +254,6 @@ ORDER BY request_id FOR NO KEY UPDATE
 """)
 _DESTINATIONS = text("SELECT id, team_id, channel_id FROM approval_request WHERE id = ANY(:ids) ORDER BY id")
 _END = text("""
-UPDATE approval_grant SET ended_at = clock_timestamp(), ended_by = :by, ended_because = :because
+UPDATE approval_grant SET ended_at = :at, ended_by = :by, ended_because = :because
 WHERE request_id = ANY(:ids) AND ended_at IS NULL
 """)

@@ -154,6 +154,7 @@ class Revision:
     editor: Person
     changes: tuple[Change, ...]
     excluded: tuple[Exclusion, ...]
+    at: datetime
     signature_digest: bytes | None = None
     facts_source: FactsSource | None = None
 
@@ -176,6 +177,7 @@ class Vote:
     reason: str | None
     path: str
     supersedes: UUID | None
+    at: datetime
 
 
 def cast_vote(tx: Transaction, vote: Vote) -> None:
@@ -191,8 +193,8 @@ def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
     tx.add_rows(_BIND_PLACE, [{"nonce": nonce, "ts": ts}])
 
 
-def void(tx: Transaction, request_id: UUID) -> None:
-    tx.add(_VOID, id=request_id)
+def void(tx: Transaction, request_id: UUID, at: datetime) -> None:
+    tx.add(_VOID, id=request_id, at=at)
 
 
 _INSERT_REQUEST = text("""
@@ -217,18 +219,18 @@ VALUES (:id, :principal, CAST(:api_key_id AS uuid), :client_id, :source, :run_id
 _INSERT_REVISION = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
                               description, rationale, context, editor_team_id, editor_user_id, changes,
-                              signature_digest, facts_source)
+                              signature_digest, facts_source, created_at)
 VALUES (:id, 1, :tool, :version, :action, :digest, :arguments, :facts, :author,
         :description, :rationale, :context, :editor_team_id, :editor_user_id, :changes,
-        :signature_digest, :facts_source)
+        :signature_digest, :facts_source, :at)
 """)
 _INSERT_EDIT = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
                               description, rationale, context, editor_team_id, editor_user_id, changes,
-                              signature_digest, facts_source)
+                              signature_digest, facts_source, created_at)
 SELECT request_id, :n, :tool, :version, :action, :digest, :arguments, :facts, :author,
        :description, rationale, context, :editor_team_id, :editor_user_id, :changes, :signature_digest,
-       :facts_source
+       :facts_source, CAST(:at AS timestamptz)
 FROM request_revision WHERE request_id = :request_id AND n = :n - 1
 """)
 _ADVANCE = text("""
@@ -243,15 +245,15 @@ UPDATE card_place AS p SET ts = e.ts
 FROM (SELECT * FROM json_to_recordset(:rows) AS t (nonce text, ts text) LIMIT (SELECT CAST(:many AS int))) AS e
 WHERE p.nonce = e.nonce AND p.ts IS NULL
 """)
-_VOID = text("UPDATE approval_request SET voided_at = clock_timestamp() WHERE id = :id")
+_VOID = text("UPDATE approval_request SET voided_at = :at WHERE id = :id")
 _SUPERSEDE = text("""
 UPDATE vote AS v SET superseded_by = e.new
 FROM (SELECT * FROM json_to_recordset(:rows) AS t (old uuid, new uuid) LIMIT (SELECT CAST(:many AS int))) AS e
 WHERE v.id = e.old AND v.superseded_by IS NULL
 """)
 _INSERT_VOTE = text("""
-INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path)
+INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path, created_at)
 SELECT * FROM json_to_recordset(:rows) AS t (
     id uuid, request_id uuid, revision int, person_team_id text, person_user_id text, verdict verdict, reason text,
-    path text)
+    path text, at timestamptz)
 """)

@@ -222,7 +222,7 @@ JOIN LATERAL (
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
            p.closed AS place_closed,
            p.team_id AS place_team_id, p.user_id AS place_user_id,
-           c.run_id IS NOT NULL AND NOT c.blocking AS background, clock_timestamp() AS at,
+           c.run_id IS NOT NULL AND NOT c.blocking AS background, (SELECT clock_timestamp()) AS at,
            (SELECT channel_id FROM agent_run WHERE id = c.run_id) AS run_channel,
            EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks,
            (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,

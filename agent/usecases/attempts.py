@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -127,7 +128,7 @@ def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEn
     return AuditEntry(AuditKind.EXECUTION_CLAIMED, terms.actor, detail)
 
 
-def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -> Claim:
+def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms, at: datetime) -> Claim:
     """The audit entry is ``claimed_entry``."""
     execution_id, attempt = terms.execution_id, call.attempts + 1
     new = NewExecution(
@@ -142,6 +143,7 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
         lease_seconds=terms.lease_seconds,
         policy_epoch=terms.policy_epoch,
         claim_hash=terms.claim_hash,
+        at=at,
     )
     executions.insert(tx, new)
     about = {"execution_id": execution_id, "call_id": call.id, "request_id": call.request_id}
@@ -151,9 +153,9 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -
     return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker)
 
 
-def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str) -> None:
+def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str, at: datetime) -> None:
     """Count and log after COMMIT."""
-    executions.finish(tx, execution_id, status, text)
+    executions.finish(tx, execution_id, status, text, at)
     tx.after_commit(EXECUTIONS.labels(status.value).inc)
     action = f"execution.{status.value}"
     tx.after_commit(
@@ -175,7 +177,7 @@ def ends_doubt(attempt: CallAttempt, outcome: Outcome) -> bool:
 def write_outcome(
     tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
-    finish(tx, attempt.id, outcome.status, outcome.text)
+    finish(tx, attempt.id, outcome.status, outcome.text, head.at)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
     facts: dict[str, object] = {"seconds": outcome.seconds}
@@ -187,7 +189,7 @@ def write_outcome(
 def write_end_of_doubt(
     tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
-    executions.end_doubt(tx, attempt.id, outcome.text)
+    executions.end_doubt(tx, attempt.id, outcome.text, head.at)
     tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt, "late": True}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, actor, detail))

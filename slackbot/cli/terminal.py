@@ -40,7 +40,7 @@ def when(at: datetime | None) -> str:
 
 
 def rfc3339(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z") if at else None
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z") if at else None
 
 
 def who(person: Person | None) -> str:

@@ -95,6 +95,34 @@ RULES = {
             ('end of a grant', (SELECT count(*) FROM approval_grant WHERE ended_at IS NOT NULL), ARRAY['grant.ended'])
         ) AS counted (kind, rows, events)
         WHERE rows <> (SELECT count(*) FROM audit_event WHERE event = ANY(events))""",
+    "a fact has the time of its event": """
+        SELECT kind FROM (
+            SELECT 'request:' || id AS subject, created_at AS at, 'request.opened' AS kind FROM approval_request
+            UNION ALL SELECT 'request:' || request_id, created_at, 'request.opened' FROM request_revision WHERE n = 1
+            UNION ALL SELECT 'request:' || request_id, created_at, 'request.edited' FROM request_revision WHERE n > 1
+            UNION ALL SELECT 'request:' || request_id, created_at, 'vote.cast' FROM vote
+            UNION ALL SELECT 'request:' || id, escalated_at, 'request.escalated' FROM approval_request
+            UNION ALL SELECT 'request:' || id, voided_at, 'request.reopened' FROM approval_request
+            UNION ALL SELECT 'request:' || request_id, decided_at,
+                CASE WHEN outcome = 'expired' THEN 'request.expired' WHEN outcome = 'cancelled' THEN 'request.withdrawn'
+                     ELSE 'request.decided' END FROM decision
+            UNION ALL SELECT 'request:' || request_id, ended_at, 'grant.ended' FROM approval_grant
+            UNION ALL SELECT 'request:' || grant_id, used_at, 'grant.used' FROM grant_use
+            UNION ALL SELECT 'request:' || r.id, c.lapsed_at, 'approval.lapsed' FROM tool_call AS c
+                JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+            UNION ALL SELECT t.subject, t.at, t.kind FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+                LEFT JOIN settlement AS s ON s.execution_id = e.id LEFT JOIN retry_vote AS v ON v.execution_id = e.id
+                CROSS JOIN LATERAL (VALUES
+                    (e.started_at, 'execution.claimed'), (e.finished_at, 'execution.' || e.status),
+                    (s.created_at, 'execution.settled'), (v.created_at, 'execution.retry_wanted')) AS moment (at, kind)
+                CROSS JOIN LATERAL (SELECT coalesce('request:' || e.request_id, 'run:' || c.run_id) AS subject,
+                                           moment.at, moment.kind) AS t
+        ) AS fact
+        WHERE at IS NOT NULL AND NOT EXISTS (
+            SELECT FROM audit_event AS e WHERE (e.subject, e.at, e.event) = (fact.subject, fact.at, fact.kind))""",
+    "the events of a chain are in the order of their times": """
+        SELECT earlier.subject FROM audit_event AS earlier JOIN audit_event AS later
+        ON later.subject = earlier.subject AND later.seq = earlier.seq + 1 WHERE later.at < earlier.at""",
     "a grant is used as often as it counts, within what it allows": """
         SELECT g.request_id FROM approval_grant AS g
         LEFT JOIN LATERAL (SELECT count(*) AS uses, coalesce(sum(amount), 0) AS amount FROM grant_use

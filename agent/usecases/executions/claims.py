@@ -131,7 +131,7 @@ async def begin_attempt(
     head = found.head or await audit.lock_head(tx, call.subject)
     outbox.enqueue(tx, attempts.card(call))
     after = audit.append(tx, head, attempts.claimed_entry(call, action, terms))
-    return attempts.begin(tx, call, action, terms), after
+    return attempts.begin(tx, call, action, terms, head.at), after
 
 
 def decided_action(call: StoredCall) -> Action | None:

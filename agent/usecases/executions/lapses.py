@@ -24,10 +24,11 @@ _BROKEN = FailedItems("lapse")
 
 
 async def _lapse(tx: Transaction, due: Sequence[OverdueCall]) -> None:
-    calls.lapse(tx, {each.id: UNCLAIMED for each in due})
-    tx.wake(*(Wakeup.call(each.id, each.agent) for each in due if each.run_id is not None))
     asked = [(each, each.request_id, each.destination) for each in due]
     heads = await audit.lock_heads(tx, [request_subject(request) for _, request, _ in asked if request])
+    at = next((head.at for head in heads.values()), None)
+    calls.lapse(tx, {each.id: UNCLAIMED for each in due}, at)
+    tx.wake(*(Wakeup.call(each.id, each.agent) for each in due if each.run_id is not None))
     for each, request_id, destination in asked:
         if request_id is None or destination is None:
             continue

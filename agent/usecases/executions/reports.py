@@ -122,7 +122,7 @@ def is_wanted(run: LockedRun | None, attempt: CallAttempt) -> bool:
 
 def try_again(tx: Transaction, attempt: CallAttempt, failed: Outcome, head: ChainHead) -> None:
     """The next attempt may begin at once, or after ``retry_after`` seconds."""
-    attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, failed.text)
+    attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, failed.text, head.at)
     calls.make_ready_again(tx, attempt.call.id, attempt.agent, failed.retry_after)
     lost = failed.retry_after is None
     actor = audit.SYSTEM if lost else attempt.actor

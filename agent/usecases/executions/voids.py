@@ -55,8 +55,8 @@ async def void_and_ask(
         if run is not None and run.over and call.repeats is None:
             raise Conflict("the run has ended, so nothing would receive the outcome")
         again = new_id()
-        requests.void(tx, request_id)
         old = await audit.lock_head(tx, call.subject)
+        requests.void(tx, request_id, old.at)
         detail = {"because": because, "anew": str(again)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
         if call.editor is not None:

@@ -70,7 +70,8 @@ def write_end(
 ) -> None:
     if not ended:
         return
-    grants.end(tx, [grant_id for grant_id, _, _ in ended], by=by, because=because)
+    at = ended[0][2].at
+    grants.end(tx, [grant_id for grant_id, _, _ in ended], by=by, because=because, at=at)
     detail = {"because": because, **({"path": path} if path else {})}
     audit.append_all(tx, [(head, AuditEntry(AuditKind.GRANT_ENDED, by, detail)) for _, _, head in ended])
     for grant_id, destination, _ in ended:

@@ -132,7 +132,7 @@ async def propose(
         )
         head = audit.new_head(request_subject(grant_id), at.now)
         write_request(tx, grant_id, new, 1, head, view.excluded)
-        grants.insert(tx, grant_id, grant)
+        grants.insert(tx, grant_id, grant, head.at)
     return OpenOutcome(grant_id, created=True)
 
 

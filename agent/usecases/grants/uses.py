@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from uuid import UUID
@@ -189,7 +190,7 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover, *, poli
         audit.append_all(tx, [(heads[asked.principal], entry), (heads[grant.subject], entry)])
         if call.judgement is not None:
             judgements.insert(tx, call.judgement, principal=asked.principal, grant_id=grant.id)
-        _write_use(tx, _Use(cover, grant, allowed, asked.key, asked.content))
+        _write_use(tx, _Use(cover, grant, allowed, asked.key, asked.content), heads[grant.subject].at)
         limits.add_settled(tx, asked.limit_key, room.uncounted(asked.limit_key, asked.uses))
     return True
 
@@ -314,15 +315,16 @@ async def _begin(
         audit.append_all(tx, [(after, entry), (heads[grant.subject], entry)])
         if (judged := use.cover.call.judgement) is not None:
             judgements.insert(tx, judged, call_id=member.call_id, grant_id=grant.id)
-        _write_use(tx, use)
+        _write_use(tx, use, after.at)
     return claimed
 
 
-def _write_use(tx: Transaction, use: _Use) -> None:
+def _write_use(tx: Transaction, use: _Use, at: datetime) -> None:
     call, grant = use.cover.call, use.grant
     grants.use(
         tx,
         grant.id,
+        at,
         key=use.key,
         amount=use.allowed.amount(call),
         digest=call.action.digest,

@@ -177,6 +177,7 @@ def _write(
             editor,
             changes,
             excluded,
+            request.head.at,
             edit.signature_digest,
             edit.facts_source,
         ),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
@@ -12,7 +13,9 @@ from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.store import audit, calls, doubts, executions, outbox, runs
+from agent.store.audit import AuditEntry
 from agent.store.doubts import Doubt
+from agent.store.executions import DoubtVote
 from agent.store.outbox import OutboxMessage
 from agent.usecases import call_answers
 from agent.usecases.requests.votes import NewVoters
@@ -57,8 +60,8 @@ async def settle(
         elif needed:
             await _want_retry(tx, doubt, settler, note, needed, path)
         else:
-            executions.settle(tx, execution_id, verdict, settler.person, note)
-            await _record(tx, doubt, AuditKind.EXECUTION_SETTLED, settler, detail)
+            at = await _record(tx, doubt, AuditKind.EXECUTION_SETTLED, settler, detail)
+            executions.settle(tx, DoubtVote(execution_id, verdict, settler.person, note, at))
             _go_on(tx, run, doubt, verdict, note)
             outbox.enqueue(tx, _messages(run, doubt, settler, verdict, note))
     if refused is not None:
@@ -106,9 +109,9 @@ async def _want_retry(
     by = settler.person
     if by in doubt.retry_voters or doubt.request_id is None or doubt.destination is None:
         return
-    executions.want_retry(tx, doubt.execution_id, by, note)
     detail = {"execution": str(doubt.execution_id), "path": path}
-    await _record(tx, doubt, AuditKind.EXECUTION_RETRY_WANTED, settler, detail)
+    at = await _record(tx, doubt, AuditKind.EXECUTION_RETRY_WANTED, settler, detail)
+    executions.want_retry(tx, DoubtVote(doubt.execution_id, "retry", by, note, at))
     line = outbox.request_line(
         doubt.destination, doubt.request_id, "retry_wanted", by, needed=needed, reason=note
     )
@@ -117,8 +120,11 @@ async def _want_retry(
 
 async def _record(
     tx: Transaction, doubt: Doubt, kind: AuditKind, settler: Standing, detail: dict[str, str]
-) -> None:
-    await audit.record(tx, doubt.subject, kind, audit.actor(settler.person), detail)
+) -> datetime:
+    """When it happened."""
+    head = await audit.lock_head(tx, doubt.subject)
+    audit.append(tx, head, AuditEntry(kind, audit.actor(settler.person), detail))
+    return head.at
 
 
 def _messages(

@@ -191,6 +191,7 @@ def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ba
             ballot.reason,
             ballot.path,
             mine.id if mine else None,
+            request.head.at,
         ),
     )
 
@@ -250,7 +251,7 @@ def _decide_and_claim(
     later = [(decided.head, attempts.claimed_entry(call, action, terms))]
     end_requests(tx, [replace(decided, claimed=True)], earlier=earlier, later=later)
     limits.reserve(tx, terms.uses, call.id)
-    claim = attempts.begin(tx, call, action, terms)
+    claim = attempts.begin(tx, call, action, terms, decided.head.at)
     runs.work_again(tx, call.run_id)
     tx.begin_after_commit(partial(claimant.begin, claim))
 

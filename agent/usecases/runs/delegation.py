@@ -38,7 +38,8 @@ async def delegate(
         task = str(claimed.action.arguments["task"])
         child = await ancestors.child_run(tx, above_id, call.call_id, agent, version, task)
         await write_run(tx, run_id, child)
-        attempts.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"delegated to run {run_id}")
+        delegated = f"delegated to run {run_id}"
+        attempts.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, delegated, head.at)
         detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{claimed.worker}", detail))
         calls.delegate(tx, call.call_id, blocking=not background)
