@@ -110,7 +110,7 @@ _ORDER = ("opened", "request.opened", "request.edited", "request.escalated", "vo
 
 
 def _story(records: list[dict[str, Any]]) -> list[str]:
-    moments: list[tuple[str, str]] = []
+    moments: list[tuple[str | None, str]] = []
     for record in records:
         if record["kind"] == "request":
             execution = record["execution"] or {}
