@@ -16,10 +16,10 @@ WHERE datname = current_database() AND application_name IN ('signoff', 'signoff 
 """
 
 
-async def test_a_process_with_all_roles_has_25_connections(
+async def test_a_process_with_all_roles_has_26_connections(
     database_url: str, owner: psycopg.Connection[Any]
 ) -> None:
-    """With its pools used up, a process has the 25 connections that its log says, the one that listens included."""
+    """With its pools used up, a process has the 26 connections that its log says, those that listen included."""
     async with a_house(database_url, "http") as house, AsyncExitStack() as held:
         with capture_logs() as logs:
             service = await house.open([])
@@ -36,4 +36,4 @@ async def test_a_process_with_all_roles_has_25_connections(
             return owner.execute(OPEN).fetchone() == (said,)
 
         await until(used_up)
-        assert said == 25
+        assert said == 26
