@@ -177,7 +177,8 @@ async def test_malformed_arguments_go_back_to_the_model(stage, delete, table, ar
     (call,) = await on.calls(run_id)
     assert call.answer is not None
     assert (call.answer.kind, call.request_id) == (AnswerKind.MALFORMED, None)
-    assert "$" in on.model.requests[1]["messages"][-1]["content"]
+    said = on.model.requests[1]["messages"][-1]["content"]
+    assert "the arguments of delete_records cannot be used, so it was not called: " in said
     assert (await on.run(run_id)).status is RunStatus.COMPLETED
     assert table.done == []
 
