@@ -46,7 +46,14 @@ from signoff.canonical import canonical_bytes
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.durations import Duration, seconds_of
-from signoff.errors import CollaborationError, MalformedArguments, SignoffError
+from signoff.errors import (
+    ApiError,
+    CollaborationError,
+    Conflict,
+    MalformedArguments,
+    SignoffError,
+    Unreachable,
+)
 from signoff.integrations.agno_runs import (
     UNFINISHED,
     Run,
@@ -54,6 +61,7 @@ from signoff.integrations.agno_runs import (
     Runner,
     continued_run,
     functions_named,
+    has_ended,
     id_of,
     latest_of,
     paused_runs,
@@ -75,6 +83,9 @@ from signoff.integrations.tool_calls import (
 from signoff.json_form import form_as_read, judged_values, reader_of, written_by_type
 
 log = logging.getLogger("signoff.client")
+
+MAX_FOUND = 1000
+"""Open questions of an earlier process that are looked at once."""
 
 Reader = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -104,6 +115,12 @@ class AgnoApprovals:
         self._timeout = seconds_of(timeout)
         self._facts = facts
         self._decided: dict[Call, _Decided] = {}
+        self._open: dict[str, set[str]] = {}
+        """Questions by run, which may go on without their answers."""
+        self._left: set[str] = set()
+        """Questions of runs that went on."""
+        self._found: set[str | None] = set()
+        """Agents whose open questions of an earlier process are among them."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def guard(self, given: Function | Callable[..., Any]) -> Function:
@@ -182,14 +199,17 @@ class AgnoApprovals:
                     present = await continued_run(agent, present)
                 finally:
                     await self._forget(asking)
+                self._open.pop(id_of(run), None)
             return present
 
     async def resume_paused(self, agent: Runner) -> list[Run]:
         """Continue the agent's paused runs whose calls are all decided, and return them.
 
-        Does not wait. Failures are logged and retried by the next check.
+        Questions of runs that went on without an answer are withdrawn. Does not wait. Failures are logged and retried
+        by the next check.
         """
         resumed = []
+        await self._find_open(agent)
         for each in await paused_runs(agent):
             if self._lock(id_of(each)).locked():
                 continue
@@ -202,6 +222,7 @@ class AgnoApprovals:
                 continue
             if not run.is_paused:
                 resumed.append(run)
+        await self._close_left(agent)
         return resumed
 
     @asynccontextmanager
@@ -217,6 +238,31 @@ class AgnoApprovals:
         finally:
             stopping.set()
             await looks
+
+    # --- questions of runs that went on ------------------------------------------------------------------------
+
+    async def _find_open(self, agent: Runner) -> None:
+        if agent.id not in self._found:
+            for each in await self._client.pending(limit=MAX_FOUND):
+                run_id, colon, _ = each.request_id.rpartition(":")
+                if colon:
+                    self._open.setdefault(run_id, set()).add(each.request_id)
+            self._found.add(agent.id)
+
+    async def _close_left(self, agent: Runner) -> None:
+        """Something else continued or ended their runs, such as AgentOS' `/continue` and `/cancel`."""
+        for run_id in [*self._open]:
+            if not self._lock(run_id).locked() and has_ended(await stored_run(agent, run_id), agent):
+                self._left |= self._open.pop(run_id, set())
+        for name in [*self._left]:
+            try:
+                await self._client.withdraw(name)
+            except Unreachable as error:
+                log.warning("the question %s of a run that went on is still open: %s", name, error)
+                return
+            except (ApiError, Conflict):  # it has ended, or was never asked
+                pass
+            self._left.discard(name)
 
     # --- parts -----------------------------------------------------------------------------------------------
 
@@ -239,13 +285,17 @@ class AgnoApprovals:
             (run_asking(run, each), call.tool_call_id) for each, call in zip(waiting, calls, strict=True)
         ]
         number = Counter(names)
-        outcomes = await all_outcomes(
-            [
-                partial(self._outcome, agent, run, each, number[name] == 1, seconds)
-                for each, name in zip(waiting, names, strict=True)
-            ],
-            with_facts=self._facts is not None,
-        )
+        earlier = self._open.pop(id_of(run), set())
+        try:
+            outcomes = await all_outcomes(
+                [
+                    partial(self._outcome, agent, run, each, number[name] == 1, seconds)
+                    for each, name in zip(waiting, names, strict=True)
+                ],
+                with_facts=self._facts is not None,
+            )
+        finally:
+            self._left |= earlier - self._open.get(id_of(run), set())
         decided = [each if isinstance(each, str) else _Decided(each, seconds) for each in outcomes]
         if isinstance(agent, Team):
             decided = await self._claimed(decided)
@@ -300,11 +350,13 @@ class AgnoApprovals:
             arguments = form_as_read(read, given)
         except MalformedArguments as error:
             return unusable(name, error)
+        question = CallName(id_of(run), place_of(run, waiting))
+        self._open.setdefault(id_of(run), set()).add(question.key(name, arguments))
         return await ask_about(
             self._client,
             name,
             arguments,
-            call=CallName(id_of(run), place_of(run, waiting)),
+            call=question,
             session=run.session_id,
             context=task_of(run),
             timeout=seconds,

@@ -75,6 +75,13 @@ async def paused_runs(agent: Runner) -> list[Run]:
     return [each for each in found if isinstance(each, Run) and each.parent_run_id is None]
 
 
+def has_ended(run: Run | None, agent: Runner) -> bool:
+    """False for a run of another agent, too."""
+    if run is None or (run.team_id if isinstance(run, TeamRunOutput) else run.agent_id) != agent.id:
+        return False
+    return run.status not in (RunStatus.paused, RunStatus.pending, RunStatus.running)
+
+
 def latest_of(given: Run, stored: Run | None) -> Run:
     """Prefer the given run at the same pause: the caller may have set values in it."""
     same = stored is None or (given.is_paused and stored.is_paused and _asked(given) == _asked(stored))

@@ -170,6 +170,36 @@ async def test_another_life_of_the_run_repeats_nothing(
     await again.client.close()
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("end", ["confirmed", "refused", "cancelled"])
+async def test_a_card_closes_with_the_run_that_asked(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path, end: str, known: bool
+) -> None:
+    """A run that goes on without Signoff's answer, or is cancelled, withdraws its question, also one that an earlier
+    process asked; a run that still waits keeps its own.
+    """
+    cleaner.approvals._timeout = 0
+    for key in ("run-1", "run-2"):
+        with pytest.raises(TimeoutError):
+            await cleaner.begin(key=key)
+    assert await cleaner.approvals.resume_paused(cleaner.agent) == []
+    run: Any = cleaner.agent.db.get_run("run-1")  # type: ignore[union-attr]
+    if end == "cancelled":
+        run.status = RunStatus.cancelled
+        cleaner.agent.db.upsert_run(run, run.session_id)  # type: ignore[union-attr]
+    else:
+        requirement = run.requirements[0]
+        requirement.confirm() if end == "confirmed" else requirement.reject("Not now")
+        await cleaner.agent.acontinue_run(
+            run_id="run-1", session_id="run-1", requirements=run.requirements, stream=False
+        )
+    later = cleaner if known else Cleaner(actors, tmp_path / "runs.db")
+    later.agent.set_id()
+    assert await later.approvals.resume_paused(later.agent) == []
+    assert await actors.statuses() == ["cancelled", "waiting"]
+    assert not cleaner.deleted
+
+
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port that only a server may take: with SO_REUSEADDR it may listen although we hold the port."""
