@@ -127,6 +127,7 @@ class NewRun:
     thread_ts: str | None = None
     start_key: str | None = None
     session_id: str | None = None
+    program_user: str | None = None
     parent_run_id: UUID | None = None
     parent_call_id: UUID | None = None
     api_key_id: UUID | None = None  # when ``principal`` is a key
@@ -222,6 +223,7 @@ class RunView:
     erased_at: datetime | None = None
     principal: str = ""  # "slack:/agent", "key:ci" …
     session_id: str | None = None  # the program's
+    program_user: str | None = None  # the program's name for its user; nobody in Slack
     tokens_before: int = 0  # at the last resumption; the limit counts from there
     above: tuple[str, ...] = ()  # delegating agents, root first
     ancestor_ids: tuple[UUID, ...] = ()  # root first

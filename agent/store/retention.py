@@ -256,7 +256,7 @@ _OF_RUNS = (
     text("""
 UPDATE agent_run SET task = :note, answer = CASE WHEN answer IS NOT NULL THEN :note END,
     cause = CASE WHEN cause ~ '^[a-z_]{1,40}$' THEN cause WHEN cause IS NOT NULL THEN :note END,
-    progress = NULL, label = NULL, erased_at = clock_timestamp()
+    progress = NULL, label = NULL, program_user = NULL, erased_at = clock_timestamp()
 WHERE id = ANY(:ids)"""),
     text("UPDATE run_message SET text = :note WHERE run_id = ANY(:ids) AND text IS NOT NULL"),
     text("""

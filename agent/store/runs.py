@@ -184,11 +184,11 @@ ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 _TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 _INSERT_RUN = text("""
 INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,
-                       requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
-                       label, inputs, api_key_id, ancestor_ids, ancestor_agents)
+                       program_user, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id,
+                       thread_ts, label, inputs, api_key_id, ancestor_ids, ancestor_agents)
 VALUES (:id, :parent_run_id, :parent_call_id, :agent, :agent_version, :task, :principal, :start_key, :session_id,
-        :requester_team_id, :requester_user_id, :requester_asserted, :team_id, :channel_id, :thread_ts,
-        :label, 1, :api_key_id,
+        :program_user, :requester_team_id, :requester_user_id, :requester_asserted, :team_id, :channel_id,
+        :thread_ts, :label, 1, :api_key_id,
         coalesce((SELECT ancestor_ids || id FROM agent_run WHERE id = :parent_run_id), '{}'),
         coalesce((SELECT ancestor_agents || agent FROM agent_run WHERE id = :parent_run_id), '{}'))
 ON CONFLICT (start_key) DO NOTHING

@@ -33,6 +33,7 @@ class RunOptions(TypedDict, total=False):
     channel_id: str | None
     start_key: str | None
     session_id: str | None
+    program_user: str | None
     api_key_id: UUID | None
     label: str | None
 
@@ -69,6 +70,7 @@ async def prepare(
         channel_id=await _channel(services, directory, options.get("channel_id")),
         start_key=options.get("start_key"),
         session_id=options.get("session_id"),
+        program_user=options.get("program_user"),
         api_key_id=options.get("api_key_id"),
         label=options.get("label"),
     )

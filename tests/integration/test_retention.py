@@ -57,6 +57,7 @@ async def _asked(db: Database) -> Asked:
 async def _finished(db: Database) -> Asked:
     """A run whose one call was approved, executed and answered, and which then came to its end."""
     asked = await _asked(db)
+    await write(db, "UPDATE agent_run SET program_user = :user RETURNING id", user=SECRET)
     await alone.vote(db, ballot(asked, reviewer(GRACE), reason="looks right"))
     claim = await alone.claim(db, asked.call_id, worker="worker-1", idempotent=False)
     assert claim is not None

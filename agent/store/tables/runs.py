@@ -37,6 +37,7 @@ agent_run = Table(
     Column("api_key_id", Uuid),  # child runs have the same
     Column("start_key", Text),  # makes starting idempotent (Slack trigger, event id …)
     Column("session_id", Text),  # the program's id of the conversation
+    Column("program_user", Text),  # the program's name for its user; nobody in Slack
     Column("requester_team_id", Text),
     Column("requester_user_id", Text),
     Column("requester_asserted", Text, nullable=False),  # "slack", "key:<name>", "key:<name> for U…", "none"

@@ -17,6 +17,7 @@ CREATE TABLE agent_run (
     principal text NOT NULL,
     start_key text,
     session_id text,
+    program_user text,
     requester_team_id text,
     requester_user_id text,
     requester_asserted text NOT NULL,

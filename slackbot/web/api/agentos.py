@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agent.domain.api_keys import Principal
@@ -21,6 +23,7 @@ from slackbot.web.api.agentos_shapes import (
     Accepted,
     AgentDetails,
     AgentOSRun,
+    Health,
     OSConfig,
     agentos_run,
 )
@@ -41,6 +44,7 @@ from slackbot.web.http.problems import documented
 router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
 
 OS_ID = "signoff"
+_STARTED = datetime.now(UTC)
 
 _READ = documented(401, 403, 404, 422, 429, 503)
 _POST = documented(401, 403, 404, 409, 413, 415, 422, 429, 503)
@@ -79,6 +83,14 @@ class AgentOSContinue(BaseModel):
     stream: Annotated[bool, Field(examples=[False])] = True
     session_id: Given = None
     user_id: Given = None
+
+
+async def health() -> Health:
+    """This process answers. It needs no key; `/readyz` says more."""
+    return Health(status="ok", instantiated_at=_STARTED)
+
+
+router.add_api_route("/health", health, route_class_override=APIRoute, include_in_schema=False)
 
 
 @router.get("/config", operation_id="agentos_config", response_model_exclude_none=True, responses=_READ)
@@ -133,7 +145,8 @@ async def start_run(
 ) -> AgentOSRun | Response:
     """Send a message to an agent. With `stream`, returns events; otherwise the run, as soon as it pauses or ends.
 
-    `user_id` is a Slack user id, for keys with `on_behalf`; any other value is ignored.
+    `user_id` comes back as it was sent. With a key of scope `on_behalf` a Slack user id names the requester; any other
+    value names nobody in Slack.
     """
     ctx = web_context(request)
     found = agent_named(ctx, agent_id)

@@ -13,7 +13,7 @@ from agent.domain.run import RunView
 from agent.store import views
 from slackbot.reviewing.listing import without_secrets
 from slackbot.web.api.agentos_shapes import AgentOSRun, Status, ToolExecution
-from slackbot.web.api.agno_shapes import known_run
+from slackbot.web.api.agno_shapes import known_run, user_of
 from slackbot.web.api.run_visibility import run_for
 from slackbot.web.api.shapes import Moment, ResponseModel
 from slackbot.web.http.api_keys import Reader
@@ -50,7 +50,7 @@ class SessionLine(ResponseModel):
             session_id=first.session_id or str(first.id),
             session_name=first.task[:NAME],
             agent_id=first.agent,
-            user_id=first.requester.user_id if first.requester else None,
+            user_id=user_of(first),
             created_at=first.created_at,
             updated_at=last.updated_at,
             **more,

@@ -55,6 +55,13 @@ class AgentDetails(ResponseModel):
         )
 
 
+class Health(ResponseModel):
+    """`instantiated_at`: when this process started."""
+
+    status: Literal["ok"]
+    instantiated_at: Moment
+
+
 class OSConfig(ResponseModel):
     """The configuration of this AgentOS: its agents."""
 

@@ -119,13 +119,13 @@ class AgentStarted(AgentStatus):
 
 
 class HumanResponse(RequestModel):
-    """A person's decision. `request_id` selects the request if the agent waits for several.
+    """A person's decision; `confirm` is `approve`. `request_id` selects the request if the agent waits for several.
 
     `revision` is the revision that the person saw; it is required to approve an edited request. With both fields, the
     call is refused if the agent has moved on to another question.
     """
 
-    response: Annotated[Literal["approve", "deny"], Field(examples=["approve"])]
+    response: Annotated[Literal["approve", "confirm", "deny"], Field(examples=["approve"])]
     reason: Annotated[Reason | None, Field(examples=["checked with Ada"])] = None
     request_id: Annotated[UUID | None, Field(examples=[None])] = None
     revision: Annotated[int | None, Field(ge=1, le=2**31 - 1, examples=[None])] = None
@@ -247,7 +247,7 @@ async def respond_to_agent(
     (line,) = await clean_run_lines(ctx, [await run_for(ctx, caller, agent_id)])
     asked = _chosen(line, body.request_id)
     person = await key_owner(ctx, caller, [(asked.request_id, asked.revision)])
-    verdict = Verdict.APPROVE if body.response == "approve" else Verdict.REJECT
+    verdict = Verdict.REJECT if body.response == "deny" else Verdict.APPROVE
     voted = await cast_key_vote(
         ctx,
         caller,

@@ -104,7 +104,8 @@ async def create_agent_run(
 ) -> RunOutput:
     """Send a message to an agent, and wait until its run pauses for people, completes or fails.
 
-    `user_id` is a Slack user id, for keys with `on_behalf`; any other value is ignored.
+    `user_id` comes back as it was sent. With a key of scope `on_behalf` a Slack user id names the requester; any other
+    value names nobody in Slack.
     """
     ctx = web_context(request)
     agent = agent_named(ctx, agent_id)

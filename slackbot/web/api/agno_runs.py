@@ -65,7 +65,8 @@ async def say(
     requester = claimed_requester(ctx, caller, named)
     await check_member(ctx.slack.directory, requester.person)
     run_id = await _conversation(ctx, caller, agent.name, message, session_id, requester, key)
-    return run_id or await _begin(ctx, caller, agent, message, session_id, requester, key)
+    about = {"session_id": session_id, "program_user": user_id}
+    return run_id or await _begin(ctx, caller, agent, message, requester, key, **about)
 
 
 async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id: str | None) -> UUID | None:
@@ -162,14 +163,17 @@ async def _begin(
     caller: Principal,
     agent: Agent,
     message: str,
-    session_id: str | None,
     requester: Requester,
     key: str | None,
+    *,
+    session_id: str | None,
+    program_user: str | None,
 ) -> UUID:
     """If two calls start one session at once, one finds the other's run."""
     if key is None and session_id is not None:
         key = f"session:{agent.name}:{session_id}:{await latest_run(ctx, caller, agent.name, session_id)}"
-    started = await start(ctx, caller, agent, message, requester, start_key=key, session_id=session_id)
+    about = {"session_id": session_id, "program_user": program_user}
+    started = await start(ctx, caller, agent, message, requester, start_key=key, **about)
     return started.run_id
 
 

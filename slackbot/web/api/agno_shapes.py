@@ -101,7 +101,12 @@ class KnownRun:
 
     @property
     def user_id(self) -> str | None:
-        return self.run.requester.user_id if self.run.requester else None
+        return user_of(self.run)
+
+
+def user_of(run: RunView) -> str | None:
+    """As the program sent it, else the requester in Slack."""
+    return run.program_user or (run.requester.user_id if run.requester else None)
 
 
 async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:

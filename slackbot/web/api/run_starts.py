@@ -34,6 +34,7 @@ async def start(
     *,
     start_key: str | None = None,
     session_id: str | None = None,
+    program_user: str | None = None,
     label: str | None = None,
 ) -> StartOutcome:
     """Start the agent in a new thread. Raises Conflict if the start key was used otherwise."""
@@ -46,6 +47,7 @@ async def start(
         principal.name,
         start_key=f"{principal.name}:{start_key}" if start_key else None,
         session_id=session_id,
+        program_user=program_user,
         api_key_id=principal.key_id,
         label=label,
     )

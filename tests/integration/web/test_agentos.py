@@ -79,6 +79,7 @@ async def test_a_run_pauses_and_goes_on_when_a_reviewer_confirms(
     """PAUSED with its requirement, COMPLETED once a reviewer's key confirmed it; its session shows it."""
     run = await client.run_agent(AGENT, TASK, session_id="s-1", user_id="test_user", headers=ada)
     assert (run.status, run.session_id, run.agent_id) == (RunStatus.paused, "s-1", AGENT)
+    assert run.user_id == "test_user"
     (requirement,) = run.active_requirements
     assert (requirement.needs_confirmation, requirement.tool_execution.tool_args) == (True, FIFTY)
     assert isinstance(run.created_at, int)
@@ -216,6 +217,32 @@ async def test_a_no_and_a_cancellation_end_a_run(
     await client.cancel_agent_run(AGENT, str(other.run_id), headers=ada)
     (listed,) = await client.get_session_runs(str(other.session_id), headers=ada)
     assert listed.status == "CANCELLED"
+
+
+async def test_the_users_of_a_program_keep_their_names(service: Living) -> None:
+    """`user_id` comes back as it was sent, in runs and sessions, and the key's owner stays the requester; without one
+    it is the requester in Slack.
+    """
+    asker = await service.asker()
+    sent = {"message": TASK, "stream": "false"}
+    for path in ("/agentos/agents", "/agents"):
+        named = {**sent, "session_id": f"s{len(path)}", "user_id": "ada@shop.example"}
+        run = (await asker.post(f"{path}/{AGENT}/runs", data=named)).json()
+        again = (await asker.get(f"{path}/{AGENT}/runs/{run['run_id']}")).json()
+        assert (run["user_id"], again["user_id"]) == ("ada@shop.example", "ada@shop.example")
+    sessions = (await asker.get("/agentos/sessions")).json()["data"]
+    assert [each["user_id"] for each in sessions] == ["ada@shop.example"] * 2
+    unnamed = (await asker.post(f"/agentos/agents/{AGENT}/runs", data=sent)).json()
+    assert unnamed["user_id"] == ADA.user_id
+    assert set(await service.house.column("SELECT requester_user_id FROM agent_run")) == {ADA.user_id}
+
+
+async def test_the_health_route_needs_no_key(service: Living) -> None:
+    """AgentOS' health route says that the process answers, and since when."""
+    async with httpx.AsyncClient(base_url=service.url, trust_env=False) as client:
+        answer = await client.get("/agentos/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+    assert answer.json().keys() == {"status", "instantiated_at"}
 
 
 async def test_the_calls_of_the_tutorial_work_as_they_stand(service: Living) -> None:

@@ -21,7 +21,8 @@ async def service(database_url: str) -> AsyncIterator[Living]:
         yield opened
 
 
-async def test_an_agent_waits_in_the_inbox_until_somebody_approves(service: Living) -> None:
+@pytest.mark.parametrize("word", ["approve", "confirm"])
+async def test_an_agent_waits_in_the_inbox_until_somebody_approves(service: Living, word: str) -> None:
     """Start, the waiting list with its question, approve: the agent continues and is in the list of approved ones."""
     asker, grace = await service.asker(), await service.reviewer()
     started = await asker.post("/agents", json={"name": "durable-task", "task": "tidy up"})
@@ -33,7 +34,7 @@ async def test_an_agent_waits_in_the_inbox_until_somebody_approves(service: Livi
     assert waiting["question"] == "Should I proceed with task: tidy up?"
     assert [each["agent_id"] for each in (await grace.get("/agents/waiting")).json()] == [agent_id]
     assert [each["agent_id"] for each in (await grace.get("/agents/active")).json()] == [agent_id]
-    answer = await grace.post(f"/agents/{agent_id}/respond", json={"response": "approve"})
+    answer = await grace.post(f"/agents/{agent_id}/respond", json={"response": word})
     assert (answer.status_code, answer.json()["ok"], answer.json()["status"]) == (200, True, "approved")
     done = await service.becomes(asker, agent_id, "completed")
     assert done["answer"] == "Agent successful: tidy up"
