@@ -25,6 +25,7 @@ def main() -> None:
         return
     with migrations.session(target) as connection:
         context.configure(connection=connection)
+        context.config.attributes["before"] = context.get_context().get_current_revision()
         context.run_migrations()
 
 

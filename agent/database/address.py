@@ -67,12 +67,13 @@ class Address:
         if server_version < OLDEST_SERVER * 10_000:
             major = server_version // 10_000
             return DatabaseUnusable(
-                f"the database {self} is PostgreSQL {major}; Signoff needs {OLDEST_SERVER} or newer"
+                f"the database {self} is PostgreSQL {major}; Signoff needs {OLDEST_SERVER} or newer",
+                "upgrade the server, or set DATABASE_URL to another one",
             )
         if encoding != ENCODING:
             return DatabaseUnusable(
-                f"the database {self} has the encoding {encoding}, and Signoff needs {ENCODING}; make one with: "
-                f"CREATE DATABASE … TEMPLATE template0 ENCODING '{ENCODING}'"
+                f"the database {self} has the encoding {encoding}, and Signoff needs {ENCODING}",
+                f"make one with: CREATE DATABASE … TEMPLATE template0 ENCODING '{ENCODING}'",
             )
         return None
 

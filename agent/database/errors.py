@@ -23,7 +23,12 @@ class DatabaseError(SignoffError):
 
 
 class DatabaseUnusable(DatabaseError):
-    """The database cannot be used as configured."""
+    """The database cannot be used as configured. ``remedy`` is what a person can do."""
+
+    def __init__(self, detail: str, remedy: str = "") -> None:
+        super().__init__(f"{detail}; {remedy}" if remedy else detail)
+        self.detail = detail
+        self.remedy = remedy
 
 
 class DatabaseUnavailable(DatabaseError):

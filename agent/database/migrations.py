@@ -64,7 +64,8 @@ class SchemaVersion:
             raise OtherLineage.at(address, self.version)
         raise DatabaseUnusable(
             f"schema {quoted(address.schema)} of the database {address} is another program's, whose migrations are "
-            f"at {self.version}: set SIGNOFF_DB_SCHEMA to a name of its own"
+            f"at {self.version}",
+            "set SIGNOFF_DB_SCHEMA to a name of its own",
         )
 
     def _is_newer_and_works_with_this(self) -> bool:
@@ -75,9 +76,8 @@ class OtherLineage(DatabaseUnusable):
     """Another text of the first revision made the schema, so no revision leads from there to this one."""
 
     def __init__(self, place: object, version: str | None, remedy: str) -> None:
-        self.version, self.remedy = version, remedy
-        self.detail = f"{place} {self.what(version)}"
-        super().__init__(f"{self.detail}: {remedy}")
+        super().__init__(f"{place} {self.what(version)}", remedy)
+        self.version = version
 
     @staticmethod
     def what(version: str | None) -> str:
@@ -133,13 +133,13 @@ class Target:
 
 def upgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "head"
-) -> None:
-    """Upgrade the schema in one transaction; concurrent upgrades wait for each other.
+) -> str | None:
+    """Upgrade the schema in one transaction; concurrent upgrades wait for each other. Returns its earlier revision.
 
     `owner_url` creates and owns everything, and the login of `url` joins `role`. Raises DatabaseUnusable in one line,
     and DatabaseUnavailable.
     """
-    _run("upgrade", _target(url, schema, owner_url, role), to)
+    return _run("upgrade", _target(url, schema, owner_url, role), to)
 
 
 def downgrade(
@@ -162,8 +162,8 @@ def inspect(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> SchemaVe
             return _found(connection, schema)
         except (errors.InsufficientPrivilege, errors.InvalidParameterValue):
             raise DatabaseUnusable(
-                f"the login of {address} may not assume the role {role}; `signoff db upgrade` grants it, "
-                "with SIGNOFF_OWNER_URL set to the owner of the schema"
+                f"the login of {address} may not assume the role {role}",
+                "`signoff db upgrade` grants it, with SIGNOFF_OWNER_URL set to the owner of the schema",
             ) from None
 
 
@@ -228,7 +228,8 @@ def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
     if found.problem() is None:
         return False
     raise DatabaseUnusable(
-        f'schema "{schema}" of {Address.read(url)} has version {found.version}; this Signoff is older'
+        f'schema "{schema}" of {Address.read(url)} has version {found.version}; this Signoff is older',
+        "install the Signoff that made it, or a later one",
     )
 
 
@@ -260,7 +261,8 @@ def _target(url: str, schema: str, owner_url: str | None, role: str) -> Target:
     return Target(Address.read(owner_url or url, schema), role, login)
 
 
-def _run(step: str, target: Target, revision: str) -> None:
+def _run(step: str, target: Target, revision: str) -> str | None:
+    """Returns the revision that was there."""
     from alembic import command, util  # noqa: PLC0415 - a starting service has nothing to migrate
 
     config = _config()
@@ -276,6 +278,8 @@ def _run(step: str, target: Target, revision: str) -> None:
             if getattr(getattr(error, "orig", error), "sqlstate", None) != _NO_RIGHT:
                 raise
             raise DatabaseUnusable(_unprivileged(target, error)) from error
+    before: str | None = config.attributes["before"]
+    return before
 
 
 def _unprivileged(target: Target, error: BaseException) -> str:

@@ -14,8 +14,12 @@ def upgrade(use_embedded: EmbeddedFlag = False) -> None:
     configured = read_settings()
     with database_url(configured, use_embedded, migrate=False) as url:
         owner = configured.owner_url.get_secret_value() if configured.owner_url else None
-        migrations.upgrade(url, configured.db_schema, owner_url=owner, role=configured.db_role)
-        typer.echo(f"schema {configured.db_schema!r} is at revision {migrations.head()}")
+        before = migrations.upgrade(url, configured.db_schema, owner_url=owner, role=configured.db_role)
+    schema, now = f"schema {configured.db_schema!r}", migrations.head()
+    if before == now:
+        typer.echo(f"{schema} is at revision {now} already")
+    else:
+        typer.echo(f"{schema} is at revision {now} now, before at {before or 'nothing'}")
 
 
 @commands.command()

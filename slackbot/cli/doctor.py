@@ -41,7 +41,7 @@ async def _examine(configured: Settings, policy: Policy | SignoffError, url: str
     try:
         async for finding in doctoring.examine(configured, policy, database, url):
             mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
-            detail = clean_now(finding.detail).replace("\n", "\n    ")
+            detail = clean_now(finding.detail, assigned=False).replace("\n", "\n    ")
             console.print(f"{mark} [bold]{escape(finding.part)}[/]: {escape(detail)}")
             if not finding.well:
                 failed += 1

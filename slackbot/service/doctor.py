@@ -28,9 +28,9 @@ from signoff.errors import SignoffError
 from slackbot.service import open_files
 from slackbot.settings import Settings
 from slackbot.slack_api import manifest
-from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
+from slackbot.slack_api.client import RateLimited, SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.workspace import group_members, identify
+from slackbot.slack_api.workspace import SlackRejected, group_members, identify
 
 MAX_SKEW = 60.0
 """Seconds from Slack's clock; Slack's requests older than five minutes are refused."""
@@ -100,12 +100,10 @@ async def _database(configured: Settings, database: Database | None, url: str | 
     schema, role = configured.db_schema, configured.db_role
     try:
         behind = await asyncio.to_thread(migrations.pending, url, schema, role=role)
-    except migrations.OtherLineage as error:
-        return Finding("database", False, error.detail, error.remedy)
     except DatabaseUnusable as error:
-        return Finding("database", False, str(error), "upgrade Signoff or the server, or fix DATABASE_URL")
+        return Finding("database", False, error.detail, error.remedy or _answer_remedy(error))
     except SignoffError as error:
-        return Finding("database", False, str(error), "start the server, or fix DATABASE_URL")
+        return Finding("database", False, str(error), _answer_remedy(error))
     if behind:
         return Finding("database", False, "the schema is not current", "run `signoff db upgrade`")
     try:
@@ -120,6 +118,27 @@ async def _database(configured: Settings, database: Database | None, url: str | 
             "database", False, str(error), "let its login use the service's role: `signoff db upgrade`"
         )
     return Finding("database", True, f"PostgreSQL {version}, schema {schema!r} is current")
+
+
+_ANSWERS = {
+    "password": "correct login and password in DATABASE_URL",
+    "role": "create that login, or correct it in DATABASE_URL",
+    "database": "create that database, or correct its name in DATABASE_URL",
+    "pg_hba.conf": "let pg_hba.conf of the server admit this machine and login",
+    "starting up": "the server is starting: try again",
+    "shutting down": "the server is stopping: start it again",
+    "too many": "raise max_connections of the server, or close other connections",
+    "connection slots": "raise max_connections of the server, or close other connections",
+}
+"""Remedies by words of a server that answers and lets nobody in; a code comes only with statements."""
+
+
+def _answer_remedy(error: SignoffError) -> str:
+    _, is_answer, answer = str(error).partition("FATAL:")
+    if not is_answer:
+        return "start the server, or correct host and port in DATABASE_URL; a firewall may be in between"
+    found = (remedy for words, remedy in _ANSWERS.items() if words in answer)
+    return next(found, "the server answers: fix what it says, or DATABASE_URL")
 
 
 async def _policy(configured: Settings, file: Policy, database: Database) -> tuple[Finding, Policy]:
@@ -202,13 +221,15 @@ async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> A
     try:
         home = await identify(client)
     except SignoffError as error:
-        yield Finding("bot token", False, str(error), "copy the bot token again from the app's page")
+        yield Finding("bot token", False, str(error), _slack_remedy(error, _BOT_TOKEN))
         return
     yield Finding("bot token", True, f"workspace {home.team} ({home.team_id})")
     try:
         headers = (await client.auth_test()).headers
     except SlackError as error:
-        yield Finding("scopes", False, f"Slack did not return them ({error})", "try again")
+        yield Finding(
+            "scopes", False, f"Slack did not return them ({error})", _slack_remedy(error, "try again")
+        )
     else:
         yield _scopes(headers)
         yield _clock(headers)
@@ -221,6 +242,33 @@ async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> A
         yield await _group(client, group, members)
     if few := "; ".join(sentence for _, sentence in few_reviewers(policy, members)):
         yield Finding("reviewers", True, few)  # they can still review
+
+
+_BOT_TOKEN = "copy the bot token (xoxb-…) again from the app's page, OAuth & Permissions"  # noqa: S105 - no password
+_APP_TOKEN = "create an app-level token with connections:write, and turn on Socket Mode"  # noqa: S105 - no password
+_CODES = {
+    "account_inactive": "install the app in the workspace again, then copy its new token",
+    "token_revoked": "install the app in the workspace again, then copy its new token",
+    "token_expired": "turn off token rotation, install the app again, and copy its new token",
+    "missing_scope": "add the scope under OAuth & Permissions (or paste `signoff manifest`), then reinstall the app",
+    "ekm_access_denied": "administrators have to let the app in again",
+}
+"""Remedies by Slack's error code."""
+
+
+def _slack_remedy(error: Exception, otherwise: str) -> str:
+    """``otherwise``: of a refusal without a remedy of its own."""
+    match error:
+        case RateLimited():
+            return f"try again in {max(1, round(error.seconds))} s"
+        case SlackUnavailable() if error.status:
+            return "Slack has trouble (https://slack-status.com): try again"
+        case SlackUnavailable() | TimeoutError():
+            return "let this machine reach Slack: check DNS, proxy, firewall and SLACK_API_URL"
+        case SlackRefused() | SlackRejected():
+            return _CODES.get(error.code, otherwise)
+        case _:
+            return otherwise
 
 
 def _scopes(headers: Any) -> Finding:
@@ -253,8 +301,7 @@ async def _check_connection(configured: Settings) -> Finding:
     try:
         await SlackClient(token, configured.slack_api_url).apps_connections_open(app_token=token)
     except SlackError as error:
-        remedy = "create an app-level token with connections:write, and turn on Socket Mode"
-        return Finding("way in", False, f"Socket Mode: {error.reason}", remedy)
+        return Finding("way in", False, f"Socket Mode: {error.reason}", _slack_remedy(error, _APP_TOKEN))
     return Finding("way in", True, "Socket Mode")
 
 
@@ -265,7 +312,8 @@ async def _channel(directory: Directory, name: str) -> Finding:
     except NotFound as error:
         return Finding(part, False, str(error), "fix its name; invite the bot to a private channel first")
     except (SlackError, TimeoutError) as error:
-        return Finding(part, False, f"could not be looked up ({type(error).__name__})", "try again")
+        why = str(error) or type(error).__name__
+        return Finding(part, False, f"could not be looked up ({why})", _slack_remedy(error, "try again"))
     if problem is not None:
         return Finding(part, False, problem, "invite the bot, or choose a channel of your own workspace")
     return Finding(part, True, "the bot is a member, and it is not shared")
@@ -275,10 +323,9 @@ async def _group(client: SlackClient, group: str, members: dict[str, list[str]])
     part = f"user group {group}"
     try:
         members |= await group_members(client, [group])
-    except SlackRefused as error:
-        return Finding(part, False, error.reason, "fix its id in the checkpoints file")
     except SlackError as error:
-        return Finding(part, False, str(error), "try again")
+        remedy = _slack_remedy(error, "fix its id in the checkpoints file")
+        return Finding(part, False, error.reason, remedy)
     if not members[group]:
         return Finding(part, False, "has no members", "add reviewers to it in Slack")
     return Finding(part, True, f"{len(members[group])} members")
@@ -294,21 +341,30 @@ async def find_model(configured: Settings) -> Finding:
     try:
         await _ask_for_model(client, configured.model)
     except OpenAIError as error:
-        detail = _model_trouble(error, configured.model, client.base_url.netloc.decode())
-        return Finding("model", False, detail, "check OPENAI_API_KEY, OPENAI_BASE_URL and SIGNOFF_MODEL")
+        detail, remedy = _model_trouble(error, configured.model, client.base_url.netloc.decode())
+        return Finding("model", False, detail, remedy)
     finally:
         await client.close()
     return Finding("model", True, configured.model)
 
 
-def _model_trouble(error: OpenAIError, name: str, address: str) -> str:
-    if isinstance(error, APIStatusError) and error.status_code in (401, 403):
-        return f"{address} does not accept OPENAI_API_KEY"
-    if isinstance(error, APIStatusError) and error.status_code == HTTPStatus.NOT_FOUND:
-        return f"{address} has no model {name!r}"
-    if isinstance(error, APIConnectionError):
-        return f"cannot reach {address}"
-    return f"{name}: {type(error).__name__}"
+def _model_trouble(error: OpenAIError, name: str, address: str) -> tuple[str, str]:
+    """What is wrong, and the remedy."""
+    match error:
+        case APIStatusError(status_code=401 | 403):
+            return f"{address} does not accept OPENAI_API_KEY", "copy the key again, or create a new one"
+        case APIStatusError(status_code=404):
+            remedy = "set SIGNOFF_MODEL to a model of that server, or OPENAI_BASE_URL to another one"
+            return f"{address} has no model {name!r}", remedy
+        case APIStatusError(status_code=429):
+            return f"{address} takes no more calls (429)", "wait, or raise the account's limits"
+        case APIStatusError() if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return f"{address} has trouble ({error.status_code})", "try again"
+        case APIConnectionError():
+            remedy = "let this machine reach it: check DNS, proxy, firewall and OPENAI_BASE_URL"
+            return f"cannot reach {address}", remedy
+        case _:
+            return f"{name}: {type(error).__name__}", "check OPENAI_BASE_URL and SIGNOFF_MODEL"
 
 
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:

@@ -15,6 +15,7 @@ from structlog.typing import EventDict
 from slackbot import masking
 
 QUIET = {
+    "alembic": logging.WARNING,  # `signoff db upgrade` says what it does
     "apscheduler": logging.WARNING,
     "httpx": logging.WARNING,
     # At DEBUG these print whole payloads, with values that only a checkpoint's `redact` makes secret.

@@ -23,7 +23,11 @@ BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class SlackRejected(SignoffError):
-    """Slack rejects a token; retrying will not help."""
+    """Slack rejects a token, with its ``code``; retrying will not help."""
+
+    def __init__(self, words: str, code: str = "") -> None:
+        super().__init__(words)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ def token_of(setting: str) -> Iterator[None]:
     except SlackRefused as error:
         if error.meaning is not Meaning.TOKEN:
             raise
-        raise SlackRejected(f"Slack rejects {setting}: {error.reason}") from None
+        raise SlackRejected(f"Slack rejects {setting} ({error.reason})", error.code) from None
 
 
 async def identify(client: SlackClient) -> Workspace:

@@ -235,12 +235,12 @@ def test_an_outdated_schema_is_refused_with_the_command_to_run(
 
 
 def test_db_upgrade_can_be_repeated(signoff: Command, empty_url: str) -> None:
-    """The second upgrade finds nothing to do; `db current` prints the same before and after."""
+    """The second upgrade finds nothing to do, and each prints one line of Signoff's own, none of its library's."""
     assert "at nothing" in signoff("db", "current", DATABASE_URL=empty_url).said
-    for _ in range(2):
+    for words in ("now, before at nothing", "already"):
         ended = signoff("db", "upgrade", DATABASE_URL=empty_url)
         assert ended.status == 0, ended.said
-        assert f"is at revision {migrations.head()}" in ended.said
+        assert ended.said == f"schema 'signoff' is at revision {migrations.head()} {words}\n"
     assert (
         f"at {migrations.head()}, needs {migrations.head()}"
         in signoff("db", "current", DATABASE_URL=empty_url).said
@@ -632,8 +632,8 @@ async def _fails(serve: Serve, **changes: str) -> list[str]:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"SLACK_BOT_TOKEN": BOT_TOKEN}, "Slack rejects SLACK_BOT_TOKEN: invalid_auth"),
-        ({"SLACK_APP_TOKEN": APP_TOKEN}, "Slack rejects SLACK_APP_TOKEN: invalid_auth"),
+        ({"SLACK_BOT_TOKEN": BOT_TOKEN}, "Slack rejects SLACK_BOT_TOKEN (invalid_auth)"),
+        ({"SLACK_APP_TOKEN": APP_TOKEN}, "Slack rejects SLACK_APP_TOKEN (invalid_auth)"),
         ({"SIGNOFF_CHANNEL": "#no-such-channel"}, "SIGNOFF_CHANNEL: There is no channel #no-such-channel"),
         ({"SIGNOFF_CHANNEL": "C0NOSUCH"}, "SIGNOFF_CHANNEL: There is no channel C0NOSUCH"),
     ],
@@ -657,7 +657,7 @@ async def test_a_token_that_is_rejected_only_later_ends_the_service(
     slack.faults.http_500(method, times=1)
     slack.faults.error("apps.connections.open", "invalid_auth", times=None)
     [line] = await _fails(serve)
-    assert "Slack rejects SLACK_APP_TOKEN: invalid_auth" in line
+    assert "Slack rejects SLACK_APP_TOKEN (invalid_auth)" in line
     assert "Slack answers 500" in serve.said(1000)
 
 

@@ -194,6 +194,27 @@ async def test_a_wrong_app_token_is_found(clinic: Clinic) -> None:
     assert (sick.part, sick.detail) == ("way in", "Socket Mode: invalid_auth")
 
 
+TOKEN_CODES = {
+    "invalid_auth": "copy the bot token (xoxb-…) again",
+    "account_inactive": "install the app in the workspace again",
+    "token_revoked": "install the app in the workspace again",
+    "token_expired": "turn off token rotation",
+    "missing_scope": "add the scope under OAuth & Permissions",
+}
+
+
+@pytest.mark.parametrize("code", TOKEN_CODES)
+async def test_slacks_word_for_a_token_is_shown_with_its_remedy(
+    clinic: Clinic, signoff: Command, code: str
+) -> None:
+    """No error code of Slack is masked, and each has the remedy of its cause."""
+    clinic.slack.faults.error("auth.test", code, times=None)
+    ended = await clinic.command(signoff)
+    assert ended.status == 1
+    assert f"✗ bot token: Slack rejects SLACK_BOT_TOKEN ({code})\n    → {TOKEN_CODES[code]}" in ended.said
+    assert "redacted" not in ended.said
+
+
 async def test_a_schema_that_is_behind_is_found(clinic: Clinic, empty_url: str) -> None:
     """The address in use is looked at, also when nothing is there yet, not even the service's role."""
     sick = await clinic.sick(DATABASE_URL=empty_url)
@@ -263,6 +284,35 @@ async def test_a_database_that_is_away_is_found(clinic: Clinic) -> None:
     """Nobody listens there; everything else is still looked at."""
     sick = await clinic.sick(DATABASE_URL="postgresql://u@127.0.0.1:9/d")
     assert "cannot reach the database" in sick.detail
+    assert sick.remedy.startswith("start the server, or correct host and port in DATABASE_URL")
+
+
+@pytest.mark.parametrize(
+    ("part", "other", "remedy"),
+    [
+        (r"/[^/?]*\?", "/nowhere?", "create that database, or correct its name in DATABASE_URL"),
+        (r"//[^@]*@", "//nobody@", "create that login, or correct it in DATABASE_URL"),
+    ],
+    ids=["no such database", "no such login"],
+)
+async def test_a_server_that_lets_nobody_in_is_not_away(
+    clinic: Clinic, part: str, other: str, remedy: str
+) -> None:
+    """What the server answers decides the remedy."""
+    sick = await clinic.sick(DATABASE_URL=re.sub(part, other, clinic.settings["DATABASE_URL"], count=1))
+    assert "does not exist" in sick.detail
+    assert sick.remedy == remedy
+
+
+async def test_a_database_of_another_encoding_needs_another_database(clinic: Clinic, postgres: Any) -> None:
+    """Its remedy is a database that can hold every text, not another version of Signoff."""
+    postgres.admin.execute("CREATE DATABASE plain TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+    try:
+        sick = await clinic.sick(DATABASE_URL=postgres.url("plain"))
+    finally:
+        postgres.drop("plain")
+    assert sick.detail.endswith("has the encoding SQL_ASCII, and Signoff needs UTF8")
+    assert sick.remedy == "make one with: CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8'"
 
 
 async def test_the_database_in_use_is_the_one_looked_at(clinic: Clinic, empty_url: str) -> None:
@@ -288,6 +338,7 @@ async def test_a_model_that_is_away_is_found(clinic: Clinic) -> None:
     sick = await clinic.sick(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert sick.part == "model"
     assert sick.detail == "cannot reach 127.0.0.1:9"
+    assert "DNS, proxy, firewall and OPENAI_BASE_URL" in sick.remedy
 
 
 async def test_a_model_that_is_not_there_is_found(clinic: Clinic) -> None:
@@ -315,6 +366,13 @@ async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
     database = {"database", "policy", "open work", "messages", "schedules"}
     assert set(found) == {"checkpoints", *database, "bot token", "model"}
     assert not found["bot token"].well
+    assert found["bot token"].remedy.startswith("let this machine reach Slack: check DNS, proxy, firewall")
+
+
+async def test_slack_in_trouble_needs_no_new_token(clinic: Clinic) -> None:
+    """Neither an outage of Slack nor its wish for silence is a matter of tokens."""
+    clinic.slack.faults.http_500("auth.test", times=None)
+    assert (await clinic.sick()).remedy == "Slack has trouble (https://slack-status.com): try again"
 
 
 OBSERVED = """

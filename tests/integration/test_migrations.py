@@ -182,7 +182,7 @@ def test_a_database_of_an_earlier_checkout_is_refused(empty_url: str, version: s
             act(empty_url)
         assert re.fullmatch(
             r'schema "signoff" of the database \S+ was made by another checkout of Signoff, before the first release '
-            rf"\(version {version}\), and cannot be upgraded: set SIGNOFF_DB_SCHEMA to a new name or DATABASE_URL "
+            rf"\(version {version}\), and cannot be upgraded; set SIGNOFF_DB_SCHEMA to a new name or DATABASE_URL "
             r'to an empty database, or .*DROP SCHEMA "signoff" CASCADE',
             str(caught.value),
         )
@@ -201,7 +201,7 @@ def test_another_programs_migrations_are_not_taken_for_ours(empty_url: str) -> N
         with pytest.raises(DatabaseUnusable) as caught:
             act(empty_url, "public")
         assert re.fullmatch(
-            r'schema "public" of the database \S+ is another program\'s, whose migrations are at 0001: '
+            r'schema "public" of the database \S+ is another program\'s, whose migrations are at 0001; '
             "set SIGNOFF_DB_SCHEMA to a name of its own",
             str(caught.value),
         )

@@ -85,7 +85,7 @@ async def test_slack_may_be_down_at_the_start(slack: SlackSandbox) -> None:
 
 async def test_a_wrong_token_is_said_at_once(slack: SlackSandbox) -> None:
     """A token that Slack rejects ends the start with Slack's word for it."""
-    with pytest.raises(SlackRejected, match="SLACK_APP_TOKEN: invalid_auth"):
+    with pytest.raises(SlackRejected, match=r"SLACK_APP_TOKEN \(invalid_auth\)"):
         await socket_of(slack, "xapp-wrong").start()
 
 

@@ -176,6 +176,21 @@ def test_a_short_error_is_shown_on_a_busy_machine(monkeypatch: pytest.MonkeyPatc
     assert token not in shown
 
 
+def test_an_action_is_shown_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of time, and beside texts that use up what is searched then, an event's own words are searched and shown."""
+    monkeypatch.setattr(log_events, "BUDGET", -1)
+    monkeypatch.setattr(log_events, "_harmless", set())
+    token = f"ghp_{'a1B2' * 9}"
+    notes = {f"note{number}": "word " * 300 for number in range(9)}
+    ours = {"event": "request closed", "action": "request.approved", "status": "approved", "tool": "pay"}
+    shown = masking.clean_event(
+        None, "info", {**notes, **ours, "agent": f"refunds {token}", "late": "x" * 3000}
+    )
+    assert {name: shown[name] for name in ours} == ours
+    assert token not in str(shown)
+    assert shown["late"] == "⟦redacted not-scanned, 3,000 characters⟧"
+
+
 def test_the_settings_show_no_secret() -> None:
     """Neither those that are secret by their type nor a password within an address."""
     configured = settings.read(
