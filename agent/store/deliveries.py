@@ -44,6 +44,8 @@ class NextDelivery:
     """The sender, to pass in `served` from now on."""
     root_ts: str | None
     """Slack's id of the card, or of the thread's first message."""
+    is_unseen: bool
+    """A card that was never posted, of a request that expired."""
     parts: tuple[Part, ...]
     is_flood: bool
     is_new: bool

@@ -52,6 +52,7 @@ WHERE EXISTS (
     SELECT FROM card_place AS p JOIN delivery AS d ON d.request_id = p.request_id
     WHERE p.team_id = :team AND p.channel_id = free.channel_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
       AND (d.state = 'pending') IS NOT FALSE AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous
+      AND (d.kind = 'thread_line' OR p.told_at IS NOT NULL OR d.not_before <= free.now)
 )
 ORDER BY random()
 """)

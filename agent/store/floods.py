@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from agent.database.transaction import Connection, Transaction, fetch
-from agent.domain.request import API
+from agent.domain.request import API, RequestStatus
 from agent.store.outbox import Destination
 from agent.store.tables import approval_request, card_place, delivery, digest_card
 
@@ -51,7 +51,7 @@ async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UU
 async def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> str | None:
     """Make this message the digest while a request in it waits. Returns the previous digest.
 
-    Also clears the sender's given-up digests.
+    It has told of these requests. Also clears the sender's given-up digests.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id, "sender": sender}
     before: str | None = (await tx.execute(_PLACE, {**here, "ts": ts})).scalar_one_or_none()
@@ -68,6 +68,13 @@ _A_MINUTE_AGO: ColumnElement[str] = cast(
 )
 """As a Slack ``ts``, the time of posting."""
 
+_unseen = and_(
+    delivery.c.kind == "card",
+    approval_request.c.status == RequestStatus.EXPIRED,
+    card_place.c.told_at.is_(None),
+)
+"""Told in a message of its own (`store/unseen.py`)."""
+
 _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
 
 
@@ -81,7 +88,7 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
         .join(card_place, and_(_channel_card, card_place.c.ts.is_(None)))
         .join(approval_request, approval_request.c.id == delivery.c.request_id)
         .where(delivery.c.team_id == bindparam("team"), delivery.c.channel_id == bindparam("channel"))
-        .where(delivery.c.state == "pending", ~delivery.c.ambiguous, what)
+        .where(delivery.c.state == "pending", ~delivery.c.ambiguous, what, ~_unseen)
         .subquery("waiting")
     )
     recent = (
@@ -136,6 +143,10 @@ WITH waits AS (SELECT FROM card_place AS p JOIN approval_request AS r ON r.id = 
 former AS (SELECT ts FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender),
 ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender
           AND NOT EXISTS (SELECT FROM waits)),
+told AS (UPDATE card_place AS p SET told_at = clock_timestamp() FROM approval_request AS r
+         WHERE p.folded AND p.surface = 'channel' AND p.ts IS NULL AND p.told_at IS NULL
+           AND p.team_id = :team AND p.channel_id = :channel AND r.id = p.request_id AND r.status = 'waiting'
+           AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender),
 mended AS (UPDATE delivery SET state = 'skipped' WHERE state = 'dead' AND kind = 'digest'
            AND team_id = :team AND channel_id = :channel AND agent = :sender),
 placed AS (

@@ -115,7 +115,7 @@ WITH here AS MATERIALIZED (
     JOIN approval_request AS r ON r.id = p.request_id
     CROSS JOIN LATERAL (SELECT CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END AS sender) AS whose
     WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel' AND p.ts IS NULL
-      AND d.priority < 2 AND NOT d.ambiguous
+      AND d.priority < 2 AND NOT d.ambiguous AND (r.status <> 'expired' OR p.told_at IS NOT NULL)
     GROUP BY sender
     HAVING bool_or(p.folded) OR count(*) > :cards_per_minute - (
         SELECT count(*) FROM card_place AS q JOIN approval_request AS s ON s.id = q.request_id
@@ -143,6 +143,9 @@ WITH here AS MATERIALIZED (
 )
 SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind, coalesce(first.turn, '') AS turn,
        first.request_id, first.run_id, first.agent, first.root_ts,
+       first.kind = 'card' AND first.is_post AND EXISTS (
+           SELECT FROM approval_request AS r JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
+           WHERE r.id = first.request_id AND r.status = 'expired' AND p.closed = '{}') IS TRUE AS is_unseen,
        (SELECT json_agg(batch ORDER BY id) FROM batch) AS parts, flood.is_flood,
        NOT EXISTS (SELECT FROM outlet WHERE team_id = :team AND channel_id = :channel)
        AND EXISTS (SELECT FROM delivery

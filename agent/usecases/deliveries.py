@@ -16,10 +16,12 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.rules import CARDS_PER_MINUTE
 from agent.store import deliveries, floods, outbox, undelivered
+from agent.store import unseen as unseen_requests
 from agent.store.deliveries import SentMessage
 from agent.store.outbox import Destination
-from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Sent
-from agent.usecases.undelivered import give_up, tell_outcome
+from agent.store.unseen import UnseenRequest
+from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Sent, Unreached
+from agent.usecases.undelivered import give_up, tell_operators_of_unseen, tell_outcome
 
 log = structlog.get_logger(__name__)
 
@@ -118,6 +120,7 @@ async def _take(
         since=first.since,
         thread_ts=found.root_ts,
         ts=found.root_ts if found.kind in ("card", "run_root", "digest") else None,
+        unseen=found.is_unseen,
     )
     return Look(due, None)
 
@@ -149,11 +152,13 @@ async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
     """Skip the outcome if another drain took over. ``None``: more may be sent now."""
     due = outcome.due
     if isinstance(outcome, Sent):
-        return await _store_sent(tx, due, outcome.ts, outcome.pause)
+        return await _store_sent(tx, outcome)
     if not await deliveries.release(tx, due.destination, due.epoch, **_rest(due, outcome.pause)):
         return Look(None, None)
     if isinstance(outcome, Dead):
         await give_up(tx, outcome)
+    elif isinstance(outcome, Unreached):
+        await tell_operators_of_unseen(tx, outcome)
     elif isinstance(outcome, Closed):
         await tell_outcome(tx, outcome)
     elif isinstance(outcome, Gone):
@@ -171,18 +176,21 @@ async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
     return None
 
 
-async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: float) -> Look | None:
+async def _store_sent(tx: Transaction, outcome: Sent) -> Look | None:
+    due, ts, pause = outcome.due, outcome.ts, outcome.pause
     is_new = ts is not None and due.ts is None
     sent = SentMessage(
         due.ids,
         due.wanted,
         ts,
-        new_card=due.request_id if is_new and due.kind == "card" else None,
+        new_card=due.request_id if is_new and due.kind == "card" and not outcome.unseen else None,
         new_root=due.run_id if is_new and due.kind == "run_root" else None,
     )
     stored = await deliveries.mark_sent(tx, due.destination, due.epoch, sent, **_rest(due, pause))
     if stored is None:
         return Look(None, None)
+    if outcome.unseen:
+        unseen_requests.mark_told(tx, outcome.unseen)
     if stored.expired is not None:
         request_id, there = stored.expired
         outbox.enqueue(tx, [outbox.card(there, request_id)])  # its line can link to the card
@@ -207,6 +215,10 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
 
 async def channels_due(db: Database, team_id: str) -> list[str]:
     return await db.read(deliveries.channels_due, team_id)
+
+
+async def unseen(db: Database, destination: Destination) -> list[UnseenRequest]:
+    return await db.read(unseen_requests.unseen, destination)
 
 
 async def renew(db: Database, due: DueMessage) -> bool:

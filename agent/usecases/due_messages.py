@@ -27,6 +27,7 @@ class DueMessage:
     since: float  # epoch seconds at which Slack could first have it
     thread_ts: str | None  # for lines
     ts: str | None  # to update, for cards and roots
+    unseen: bool = False  # the first post of a card whose request expired
 
     @property
     def newer_digest(self) -> str | None:
@@ -46,6 +47,18 @@ class Sent:
     due: DueMessage
     ts: str | None
     pause: float
+    unseen: tuple[UUID, ...] = ()
+    """The requests of which this message tells in place of their cards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """The channel cannot be reached, so ``admin`` is told which requests expired unseen there."""
+
+    due: DueMessage
+    pause: float
+    why: str
+    admin: Destination
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +102,4 @@ class Postponed:
     """Give up when the message and its request's deadline are a day old."""
 
 
-Outcome = Sent | Dead | Gone | Closed | Postponed
+Outcome = Sent | Unreached | Dead | Gone | Closed | Postponed

@@ -7,10 +7,13 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
 from agent.domain.short_ids import short_id
-from agent.store import outbox, undelivered, views
+from agent.store import outbox, undelivered, unseen, views
 from agent.store.outbox import Destination
 from agent.store.undelivered import DeadMessage
-from agent.usecases.due_messages import Closed, Dead, DueMessage
+from agent.usecases.due_messages import Closed, Dead, DueMessage, Unreached
+
+MAX_NAMED = 5
+"""Requests that a message about many names."""
 
 
 async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
@@ -78,6 +81,31 @@ async def tell_outcome(tx: Transaction, closed: Closed) -> None:
         due.destination, view.id, "closed", view.decided_by, open=str(view.id), **facts
     )
     outbox.enqueue(tx, [line])
+
+
+async def tell_operators_of_unseen(tx: Transaction, unreached: Unreached) -> None:
+    """Once: the channel gets no message about these requests any more."""
+    due = unreached.due
+    undelivered.skip(tx, due.ids)
+    found = dict.fromkeys(each.request_id for each in await unseen.unseen(tx, due.destination))
+    if not found:
+        return
+    unseen.mark_told(tx, list(found))
+    outbox.enqueue(
+        tx,
+        [
+            outbox.direct(
+                unreached.admin,
+                None,
+                None,
+                "unseen",
+                channel=due.destination.channel_id,
+                text=unreached.why,
+                count=len(found),
+                requests=[str(each) for each in list(found)[:MAX_NAMED]],
+            )
+        ],
+    )
 
 
 async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:

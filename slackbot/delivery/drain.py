@@ -29,6 +29,7 @@ from slackbot.delivery.drawing import MessageDrawing
 from slackbot.delivery.failures import ChannelClosed, DrawingFailed, Failures
 from slackbot.delivery.reviewer_check import ReviewerCheck
 from slackbot.delivery.turns import Turns
+from slackbot.delivery.unseen import find_unseen
 from slackbot.slack_api.allowance import Allowance
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
@@ -74,6 +75,7 @@ class Drain:
         pace: float = PACE,
         admin: Destination | None = None,
         cards_per_minute: int = CARDS_PER_MINUTE,
+        page: str | None = None,
     ) -> None:
         self._db = db
         self._messenger = Messenger(client, directory.own_bot_user_id)
@@ -87,7 +89,7 @@ class Drain:
         self._unreleased: dict[str, DueMessage] = {}
         self._changes = defaultdict[str, Allowance](lambda: Allowance(STEP * pace, pace))
         self.reviewers = ReviewerCheck(db, directory, admin)
-        self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers)
+        self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers, page)
         self._failures = Failures(db, directory, admin, pace)
         self._leaving = False
         self.problem: str | None = None
@@ -160,7 +162,8 @@ class Drain:
     async def _deliver(self, due: DueMessage, began: float) -> Outcome | None:
         """The message was taken at ``began``. ``None``: the lease is lost."""
         try:
-            ts = await self._send(due, began)
+            sent = await self._tell_unseen(due) if due.unseen else None
+            sent = sent or await self._sent(due, began)
         except SlackError as error:
             return await self._fail(due, error)
         except LeaseLost:
@@ -172,9 +175,27 @@ class Drain:
             log.exception("cannot be sent yet", action="delivery.broken", **_names(due))
             return await self._fail(due, DrawingFailed(error))
         self.problem = None
+        return sent
+
+    async def _sent(self, due: DueMessage, began: float) -> Sent:
+        ts = await self._send(due, began)
         if due.ts is None:
             return Sent(due, ts, self._pace)
         return Sent(due, ts, self._changes[due.destination.channel_id].spend(monotonic()))
+
+    async def _tell_unseen(self, due: DueMessage) -> Sent | None:
+        """Tell of all requests that expired unseen here. ``None``: this one's card was seen. Raises SlackError."""
+        unseen = await find_unseen(self._db, self._messenger, due, SETTLE)
+        if unseen is None:
+            return None
+        if due.request_id not in unseen.request_ids:
+            return Sent(due, None, 0.0)  # people know
+        card = await self._drawing.draw_unseen(due, unseen.request_ids)
+        await self._check_channel(due.destination.channel_id)
+        await self._hold(due, 0.0)
+        ts = await self._say(due, card, unseen.ts, None)
+        point("after_card_accepted")
+        return Sent(due, ts, self._pace, unseen.request_ids)
 
     async def _fail(self, due: DueMessage, error: SlackError) -> Outcome:
         outcome = await self._failures.outcome(due, error)
@@ -197,18 +218,18 @@ class Drain:
     async def _send(self, due: DueMessage, began: float) -> str | None:
         """Raises SlackError and LeaseLost."""
         channel_id = due.destination.channel_id
-        card = await self._drawing.draw(due)
-        if card is None:
-            return due.ts
-        if due.ts is not None:
-            await self._hold(due, began)
-            return await self._say(due, card, due.ts, None)
         thread_ts = due.thread_ts if due.kind.endswith("_line") else None
-        if due.ambiguous and (found := await self._find(due, thread_ts)) is not None:
-            if thread_ts is None:
-                await self._hold(due, began)
-                await self._say(due, card, found, None)
-            return found
+        posted = due.ts
+        if posted is None and due.ambiguous:
+            posted = await self._find(due, thread_ts)
+            if posted is not None and thread_ts is not None:
+                return posted
+        card = await self._drawing.draw(due, posted=posted is not None)
+        if card is None:
+            return posted
+        if posted is not None:
+            await self._hold(due, began)
+            return await self._say(due, card, posted, None)
         await self._check_channel(channel_id)
         await self._hold(due, began)
         ts = await self._say(due, card, None, thread_ts)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -7,6 +9,7 @@ from agent.domain.masked_action import MaskedAction
 from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.usecases.due_messages import DueMessage
+from agent.usecases.undelivered import MAX_NAMED
 from slackbot import cards, masking
 from slackbot.cards import Card
 from slackbot.delivery.reviewer_check import ReviewerCheck
@@ -23,25 +26,34 @@ _PLAIN = frozenset({"line", "team", "user", "at"})
 
 class MessageDrawing:
     def __init__(
-        self, db: Database, directory: Directory, permalinks: Permalinks, reviewers: ReviewerCheck
+        self,
+        db: Database,
+        directory: Directory,
+        permalinks: Permalinks,
+        reviewers: ReviewerCheck,
+        page: str | None = None,
     ) -> None:
+        """``page``: the expired requests, in the browser."""
         self._db = db
         self._directory = directory
         self._permalinks = permalinks
         self._reviewers = reviewers
+        self._page = page
 
-    async def draw(self, due: DueMessage) -> Card | None:
-        """``None``: nothing is left to show."""
+    async def draw(self, due: DueMessage, *, posted: bool) -> Card | None:
+        """``None``: nothing is left to show. ``posted``: it changes a message."""
         with masking.work_for(masking.CARDS):
-            return await self._draw(due)
+            return await self._draw(due, posted)
 
-    async def _draw(self, due: DueMessage) -> Card | None:
+    async def _draw(self, due: DueMessage, posted: bool) -> Card | None:
         if due.kind == "card" and due.request_id:
             return await self._draw_request(due, due.request_id)
         if due.agent is not None:
-            return await self._draw_digest(due, due.agent)
+            return await self._draw_digest(due, due.agent, posted)
         if due.kind == "run_root" and due.run_id:
             return await self._draw_root(due, due.run_id)
+        if due.bodies[0].get("line") == "unseen":
+            return await self._draw_unseen_elsewhere(due, due.bodies[0])
         hidden = await self._hidden(due) if _quotes(due) else ()
         draw = (
             cards.thread_line if due.kind == "thread_line" else cards.run_line
@@ -60,20 +72,42 @@ class MessageDrawing:
         link = (await self._permalinks.of([card])).get(card) if card else None
         return cards.run_root(await masking.clean_run(run, hidden), card=link, delivery_id=due.id)
 
+    async def draw_unseen(self, due: DueMessage, request_ids: Sequence[UUID]) -> Card:
+        with masking.work_for(masking.CARDS):
+            named = await self._named(request_ids[:MAX_NAMED])
+            return cards.unseen_card(len(request_ids), named, page=self._page, delivery_id=due.id)
+
+    async def _draw_unseen_elsewhere(self, due: DueMessage, body: Mapping[str, Any]) -> Card:
+        return cards.unseen_card(
+            int(body["count"]),
+            await self._named([UUID(each) for each in body["requests"]]),
+            page=self._page,
+            channel_id=body["channel"],
+            why=body["text"],
+            delivery_id=due.id,
+        )
+
+    async def _named(self, request_ids: Sequence[UUID]) -> list[RequestView]:
+        found = await self._db.read(views.request_views, request_ids)
+        return [await masking.clean_view(each) for each in found]
+
     async def draw_plainly(self, due: DueMessage, card: Card, code: str) -> Card:
         findable = "metadata" not in code
-        if due.kind != "card" or due.request_id is None or (view := await self._view(due.request_id)) is None:
+        is_card = due.kind == "card" and not due.unseen
+        if not is_card or due.request_id is None or (view := await self._view(due.request_id)) is None:
             return cards.plain_message(card, findable=findable)
         shown = await masking.clean_view(view)
         return cards.plain_request_card(shown, delivery_id=due.id, findable=findable)
 
-    async def _draw_digest(self, due: DueMessage, agent: str) -> Card:
+    async def _draw_digest(self, due: DueMessage, agent: str, posted: bool) -> Card | None:
         here = due.destination
         if due.newer_digest is not None:
             newer = (here.channel_id, due.newer_digest)
             link = (await self._permalinks.of([newer])).get(newer)
             return cards.outdated_digest_card(agent, link, delivery_id=due.id)
         flood = await self._db.read(views.flood, here.team_id, here.channel_id, agent)
+        if not (flood.waiting or posted):
+            return None
         digest = cards.FloodDigest(
             agent,
             flood.waiting,

@@ -9,7 +9,7 @@ from agent.domain.run import RunStatus
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import requests
-from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Postponed
+from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Postponed, Unreached
 from agent.usecases.undelivered import report_trouble
 from signoff.description import bounded
 from slackbot.slack_api.client import SlackError, SlackRefused
@@ -63,6 +63,8 @@ class Failures:
             return Dead(due, error.code, self._pace, self.admin)
         if isinstance(error, SlackRefused) and error.meaning is Meaning.CLOSED:
             return await self._replace(due, error)
+        if self.admin is not None and self.admin != due.destination and _is_unseen_for_good(due, error):
+            return Unreached(due, 0.0, await self._trouble(due, _cause(error)), self.admin)
         return await self._postpone(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
@@ -119,6 +121,12 @@ class Failures:
             return await self._directory.channel_problem(channel_id) or words
         except (SlackError, TimeoutError):
             return words
+
+
+def _is_unseen_for_good(due: DueMessage, error: SlackError) -> bool:
+    """Nobody can decide it any more, so it need not wait until people have mended its channel."""
+    refused = isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN
+    return due.unseen and (error.meaning is Meaning.CHANNEL or (refused and due.attempts >= REPORT_AFTER))
 
 
 def _cause(error: SlackError) -> str:

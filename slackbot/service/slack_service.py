@@ -95,7 +95,8 @@ class SlackService:
         settings = self._settings
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
-        drain = Drain(self._db, client, directory, self._worker)
+        page = f"{settings.public_url}/inbox/history?status=expired" if settings.public_url else None
+        drain = Drain(self._db, client, directory, self._worker, page=page)
         drain.follow(*self._delivery_settings(workspace))
         permalinks = Permalinks(client)
         ctx = ListenerContext(

@@ -35,7 +35,7 @@ _CODES = {
     Meaning.CLOSED: ("cant_update_message", "edit_window_closed", "message_not_found", "thread_not_found"),
 }
 _MEANINGS = {code: meaning for meaning, codes in _CODES.items() for code in codes}
-_NO_THREAD = "thread_not_found"
+_OF_POSTED = {"thread_not_found": ("chat.postMessage", "conversations.replies")}
 _AMBIGUOUS = {"no_permission", "not_allowed_token_type"}
 _OF_A_MESSAGE = ("invalid_blocks", "invalid_metadata", "metadata_")  # prefixes of codes
 
@@ -45,6 +45,6 @@ def meaning_of(code: str, method: str) -> Meaning:
     if code.startswith(_OF_A_MESSAGE):
         return Meaning.MESSAGE
     found = _MEANINGS.get(code, Meaning.UNKNOWN)
-    if found is Meaning.CLOSED and method != ("chat.postMessage" if code == _NO_THREAD else "chat.update"):
+    if found is Meaning.CLOSED and method not in _OF_POSTED.get(code, ("chat.update",)):
         return Meaning.UNKNOWN
     return Meaning.UNKNOWN if code in _AMBIGUOUS and method.startswith("chat.") else found

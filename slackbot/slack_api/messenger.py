@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -14,6 +16,14 @@ PAGES = 10
 
 SKEW = 600.0
 """Seconds that our clock may be ahead of Slack's."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedMessage:
+    """``is_card``: of one request."""
+
+    ts: str
+    is_card: bool
 
 
 class TooManyMessages(SlackError):
@@ -43,10 +53,15 @@ class Messenger:
         return posted
 
     async def find(self, channel: str, delivery: str, thread_ts: str | None, since: float) -> str | None:
-        """The `ts` of this delivery's message, if Slack accepted it after all, at ``since`` (epoch seconds) or later.
+        """The `ts` of this delivery's message, if Slack accepted it after all. Raises what `find_all` raises."""
+        found = await self.find_all(channel, [delivery], thread_ts, since)
+        return found[delivery].ts if found else None
 
-        Raises TooManyMessages, too.
-        """
+    async def find_all(
+        self, channel: str, deliveries: Collection[str], thread_ts: str | None, since: float
+    ) -> dict[str, PostedMessage]:
+        """Those that Slack accepted after all, at ``since`` (epoch seconds) or later. Raises TooManyMessages, too."""
+        found: dict[str, PostedMessage] = {}
         method = "conversations.replies" if thread_ts else "conversations.history"
         # No `latest`: after a search that found nothing, a later attempt may have been accepted.
         asked: dict[str, Any] = {"include_all_metadata": True, "limit": 200, "oldest": f"{since - SKEW:.6f}"}
@@ -55,11 +70,12 @@ class Messenger:
         for _ in range(PAGES):
             page = await self._call(method, channel, **asked)
             for message in page.get("messages") or []:
-                if message.get("user") == self._own and _delivery_of(message) == delivery:
-                    return str(message["ts"])
+                ids = _ids_of(message) if message.get("user") == self._own else {}
+                if (delivery := ids.get("delivery")) in deliveries:
+                    found[str(delivery)] = PostedMessage(str(message["ts"]), "request" in ids)
             asked["cursor"] = (page.get("response_metadata") or {}).get("next_cursor") or ""
-            if not asked["cursor"]:
-                return None
+            if not asked["cursor"] or len(found) == len(deliveries):
+                return found
         raise TooManyMessages("too many messages to find out whether Slack accepted one; Signoff tries again")
 
     async def _call(self, method: str, channel: str, **arguments: Any) -> AsyncSlackResponse:
@@ -73,9 +89,8 @@ def _content(card: Card) -> dict[str, Any]:
     return content | ({"metadata": card.metadata} if card.metadata else {})
 
 
-def _delivery_of(message: dict[str, Any]) -> str | None:
+def _ids_of(message: dict[str, Any]) -> dict[str, Any]:
     metadata = message.get("metadata") or {}
     if metadata.get("event_type") != cards.EVENT_TYPE:
-        return None
-    found: str | None = (metadata.get("event_payload") or {}).get("delivery")
-    return found
+        return {}
+    return metadata.get("event_payload") or {}

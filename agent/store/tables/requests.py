@@ -114,5 +114,6 @@ card_place = Table(
     Column("user_id", Text),
     Column("ts", Text),
     Column("folded", Boolean, nullable=False),
+    Column("told_at", Timestamp),
     created(),
 )

@@ -16,6 +16,8 @@ CREATE TABLE card_place (
     folded boolean DEFAULT false NOT NULL,
     -- The messages, by ts, that Slack lets nobody change any more: they may show buttons that no longer count.
     closed text[] DEFAULT '{}' NOT NULL,
+    -- When people could learn of it without a card of its own: counted in a digest, or among those that expired unseen.
+    told_at timestamptz,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT pk_card_place PRIMARY KEY (nonce),
     CONSTRAINT ck_card_place_nonce_unguessable CHECK (length(nonce) >= 22),
@@ -25,6 +27,8 @@ CREATE TABLE card_place (
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_card_place_message ON card_place (team_id, channel_id, ts);
+CREATE INDEX ix_card_place_untold ON card_place (team_id, channel_id, request_id)
+    WHERE surface = 'channel' AND ts IS NULL AND told_at IS NULL;
 CREATE INDEX ix_card_place_folded ON card_place (team_id, channel_id, request_id) WHERE folded;
 CREATE UNIQUE INDEX uq_card_place_channel_card ON card_place (request_id) WHERE surface = 'channel';
 CREATE UNIQUE INDEX uq_card_place_own ON card_place (request_id, team_id, user_id, surface)

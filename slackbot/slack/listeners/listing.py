@@ -11,7 +11,16 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from signoff.values import Person
-from slackbot.cards import PAGE_OF_WAITING, Card, Pages, history_list, page_value, request_list, run_list
+from slackbot.cards import (
+    PAGE_OF_HISTORY,
+    PAGE_OF_WAITING,
+    Card,
+    Pages,
+    history_list,
+    page_value,
+    request_list,
+    run_list,
+)
 from slackbot.cards.cursor import Cursor
 from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
 from slackbot.slack.listeners.context import ListenerContext
@@ -23,7 +32,7 @@ PAGE = 10
 
 TODO = "todo"
 MINE = "mine"
-HISTORY = "history"
+HISTORY = PAGE_OF_HISTORY
 
 _FOLDED = {"yes": True, "no": False}
 

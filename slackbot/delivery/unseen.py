@@ -1,0 +1,45 @@
+"""Requests that expired before their card could be posted: one message instead of their cards."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.usecases import deliveries
+from agent.usecases.due_messages import DueMessage
+from slackbot.slack_api.messenger import Messenger
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenInChannel:
+    """``ts``: of the message that tells, if Slack has accepted it."""
+
+    request_ids: tuple[UUID, ...]
+    ts: str | None
+
+
+async def find_unseen(
+    db: Database, messenger: Messenger, due: DueMessage, settle: float
+) -> UnseenInChannel | None:
+    """All of the channel. ``None``: the card of ``due`` was posted after all. Raises SlackError.
+
+    Slack may have accepted any card whose post is unconfirmed, or this message in its place: its metadata says which.
+    """
+    rows = await deliveries.unseen(db, due.destination)
+    doubtful = {
+        str(row.delivery_id): row
+        for row in rows
+        if row.delivery_id is not None and (row.delivery_id != due.id or due.ambiguous)
+    }
+    found = {}
+    if doubtful:
+        await asyncio.sleep(settle)
+        since = min(row.since for row in doubtful.values() if row.since is not None)
+        found = await messenger.find_all(due.destination.channel_id, doubtful.keys(), None, since)
+    seen = {doubtful[delivery].request_id for delivery, posted in found.items() if posted.is_card}
+    if due.request_id in seen:
+        return None
+    ids = dict.fromkeys(row.request_id for row in rows if row.request_id not in seen)
+    return UnseenInChannel(tuple(ids), next((each.ts for each in found.values() if not each.is_card), None))
