@@ -113,6 +113,11 @@ async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:
     return list((await connection.execute(_REVIVE, {"id": notice_id, "mail": MAIL})).scalars())
 
 
+async def drop(connection: Connection, notice_id: UUID | None) -> int:
+    """One that was given up, or all."""
+    return (await connection.execute(_DROP, {"id": notice_id})).rowcount
+
+
 def _notice(row: Row[Any]) -> OutboundMessage:
     webhook = Webhook(row.webhook_id, row.name, row.url, row.secret) if row.webhook_id else None
     return row_as(OutboundMessage, row, webhook=webhook)
@@ -195,4 +200,7 @@ _REVIVE = text("""
 UPDATE notice SET state = 'pending', attempts = 0, next_at = clock_timestamp()
 WHERE state = 'dead' AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))
 RETURNING coalesce(webhook_id::text, :mail)
+""")
+_DROP = text("""
+UPDATE notice SET state = 'skipped' WHERE state = 'dead' AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))
 """)

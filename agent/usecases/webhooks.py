@@ -82,6 +82,15 @@ async def replay(db: Database, notice_id: UUID | None = None) -> int:
     return len(targets)
 
 
+async def drop(db: Database, notice_id: UUID | None = None) -> int:
+    """Send one notice, or all, no more. Raises NotFound if it was not given up."""
+    async with db.transaction() as tx:
+        number = await outbound.drop(tx, notice_id)
+        if notice_id is not None and not number:
+            raise NotFound(f"no notice {notice_id} was given up")
+    return number
+
+
 def _check(name: str, url: str, events: Collection[OutboundEvent], allowed: Sequence[Network]) -> None:
     if not _NAME.match(name):
         raise WebhookRejected("a webhook's name has up to 64 letters, digits, dots, dashes and underscores")

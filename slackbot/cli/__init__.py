@@ -63,7 +63,7 @@ GROUPS = {
         ),
         "grants": ("grants.commands", "List or revoke grants: calls that reviewers have allowed in advance."),
         "keys": ("keys.commands", "Manage API keys for programs."),
-        "webhooks": ("webhooks.commands", "Manage webhooks, and replay notices that were given up."),
+        "webhooks": ("webhooks.commands", "Manage webhooks; replay or drop notices that were given up."),
         "deliveries": (
             "deliveries.commands",
             "List messages to Slack that were given up, or retry them.",

@@ -16,7 +16,9 @@ from slackbot.masking import clean_now
 SHOWN = 20
 """Dead notices in the list; the table counts all."""
 
-commands = typer.Typer(no_args_is_help=True, help="Manage webhooks, and replay notices that were given up.")
+commands = typer.Typer(
+    no_args_is_help=True, help="Manage webhooks; replay or drop notices that were given up."
+)
 
 
 @commands.command()
@@ -74,10 +76,26 @@ def replay(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Resend notices that were given up, with all attempts."""
-    if (notice is None) != everything:
-        raise SignoffError("name one notice that was given up (`signoff webhooks list` shows them), or --all")
+    _one_or_all(notice, everything)
     number = with_database(read_settings(), use_embedded, webhooks.replay, notice)
     typer.echo(f"{number} will be sent again")
+
+
+@commands.command()
+def drop(
+    notice: Annotated[UUID | None, typer.Argument(help="The id, as shown by `list`.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Drop notices that were given up and that nobody needs any more."""
+    _one_or_all(notice, everything)
+    number = with_database(read_settings(), use_embedded, webhooks.drop, notice)
+    typer.echo(f"{number} dropped")
+
+
+def _one_or_all(notice: UUID | None, everything: bool) -> None:
+    if (notice is None) != everything:
+        raise SignoffError("name one notice that was given up (`signoff webhooks list` shows them), or --all")
 
 
 def _row(line: WebhookLine) -> list[str]:

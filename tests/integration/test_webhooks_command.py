@@ -25,7 +25,9 @@ def dead_notice(url: str) -> str:
 
 
 def test_from_adding_to_removing(signoff: Command) -> None:
-    """The secret is printed once; the list shows what was given up, by id and error; replay takes it from there."""
+    """The secret is printed once; the list shows what was given up, by id and error; `replay` and `drop`
+    take it from there.
+    """
     url = signoff.environment["DATABASE_URL"]
     assert Address.read(url)
     assert "there are no webhooks" in signoff("webhooks", "list").said
@@ -42,6 +44,12 @@ def test_from_adding_to_removing(signoff: Command) -> None:
     assert secret not in listed
     assert "1 will be sent again" in signoff("webhooks", "replay", notice).said
     assert "0 will be sent again" in signoff("webhooks", "replay", "--all").said
+    assert f"no notice {notice} was given up" in signoff.is_wrong("webhooks", "drop", notice)[0]
+    other = dead_notice(url)
+    assert "1 dropped" in signoff("webhooks", "drop", other).said
+    assert "given up " + other not in signoff("webhooks", "list").said
+    assert "1 dropped" in signoff("webhooks", "drop", "--all").said
+    assert "given up " + notice not in signoff("webhooks", "list").said
     assert "ops is removed" in signoff("webhooks", "remove", "ops").said
 
 
@@ -54,7 +62,8 @@ def test_what_cannot_be_done_is_said_in_one_line(signoff: Command) -> None:
     assert signoff("webhooks", "add", "ops", URL).status == 0
     assert "already" in signoff.is_wrong("webhooks", "add", "ops", URL)[0]
     assert "no webhook named other" in signoff.is_wrong("webhooks", "remove", "other")[0]
-    assert "name one notice that was given up" in signoff.is_wrong("webhooks", "replay")[0]
+    for command in ("replay", "drop"):
+        assert "name one notice that was given up" in signoff.is_wrong("webhooks", command)[0]
     wrong = signoff.is_wrong("webhooks", "list", SIGNOFF_WEBHOOK_NETWORKS="everything")
     assert "SIGNOFF_WEBHOOK_NETWORKS" in wrong[0]
 
