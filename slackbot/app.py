@@ -303,6 +303,7 @@ class Service:
             slack=self.slack.health == "connected",
             worker=self._working(),
             scheduler_age=self._scheduler.age if Role.SCHEDULER in roles else None,
+            web=self._http.alive and not self._draining if Role.WEB in roles else None,
             writes=self._writes.problem is None,
         )
 

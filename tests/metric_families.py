@@ -15,7 +15,7 @@ from slackbot.web import ProcessPart, ServiceMetrics
 OF_A_PROCESS = (agent.metrics, slackbot.slack.metrics, slackbot.web.http.metrics)
 """Imported because they register metrics."""
 
-_COUNTS = ServiceCounts(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, 0, {}, {})
+_COUNTS = ServiceCounts(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, 0, 0, {}, {})
 
 
 class _NoDatabase:
@@ -25,6 +25,6 @@ class _NoDatabase:
 
 def families() -> list[Metric]:
     """Needs a running event loop."""
-    figures = ServiceMetrics(_NoDatabase(), lambda: ProcessPart(False, True, True, 1.0), tuple)  # type: ignore[arg-type]
+    figures = ServiceMetrics(_NoDatabase(), lambda: ProcessPart(False, True, True, 1.0, True), tuple)  # type: ignore[arg-type]
     of_process = [family for family in REGISTRY.collect() if family.name.startswith("signoff_")]
     return [*figures._families(_COUNTS), *of_process]

@@ -27,7 +27,7 @@ from slackbot.web.http import openapi, problems
 from slackbot.web.http.bodies import MAX_BODY_BYTES, refuse_unstorable
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.late_refusals import LateRefusals
-from slackbot.web.http.metrics import HTTP_REQUESTS
+from slackbot.web.http.metrics import HTTP_REQUESTS, SERVER_ERRORS
 from slackbot.web.http.problems import ProblemRaised
 from slackbot.web.inbox import sign_in
 
@@ -105,6 +105,8 @@ class RouteCounter:
                 method = scope["method"] if scope["method"] in METHODS else "OTHER"
                 route = getattr(scope.get("route"), "path", None) or "none"
                 HTTP_REQUESTS.labels(method, route, str(message["status"])).inc()
+                if message["status"] >= 500:
+                    SERVER_ERRORS.inc()
             await send(message)
 
         return self._app(scope, receive, counted)

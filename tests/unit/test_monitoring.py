@@ -86,6 +86,14 @@ async def test_every_value_that_is_watched_for_is_there_from_the_start() -> None
             )
 
 
+async def test_no_first_increase_is_missed() -> None:
+    """Each counter of a rule is there with 0 before anything is counted: one that appears with 12 has not increased."""
+    there = {sample.name for family in families() for sample in family.samples}
+    for rule in RULES:
+        for selector in series(rule["expr"]):
+            assert not selector.name.endswith("_total") or selector.name in there, selector.name
+
+
 async def test_every_metric_is_watched() -> None:
     """By a rule, or by a panel of the dashboard."""
     watched = {each.name for _, expression in EXPRESSIONS for each in series(expression)}

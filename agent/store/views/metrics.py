@@ -30,6 +30,7 @@ class ServiceCounts:
     pending_notices: int
     oldest_notice: float
     dead_notices: int
+    in_doubt: int
     live_grants: int
     runs: Mapping[str, int]
     queues: Mapping[str, int]
@@ -53,6 +54,7 @@ async def service_counts(connection: Connection) -> ServiceCounts:
         pending_notices=delivery_counts.notices,
         oldest_notice=float(delivery_counts.oldest_notice),
         dead_notices=delivery_counts.dead_notices,
+        in_doubt=sum(row.number for row in works if row.what == "doubt"),
         live_grants=delivery_counts.live_grants,
         runs={row.name: row.number for row in works if row.what == "run"},
         queues={row.name: row.number for row in works if row.what == "queue"},
@@ -110,6 +112,8 @@ SELECT 'queue', 'calls', count(*) FROM (
     (SELECT FROM tool_call
      WHERE run_id IS NOT NULL AND (state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL))
      LIMIT :most)) AS c
+UNION ALL
+SELECT 'doubt', 'calls', count(*) FROM (SELECT FROM tool_call WHERE state = 'in_doubt' LIMIT :most) AS d
 UNION ALL
 SELECT 'queue', 'notices', count(*) FROM (
     SELECT FROM notice WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp()) LIMIT :most) AS n

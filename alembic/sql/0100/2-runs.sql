@@ -191,6 +191,7 @@ CREATE INDEX ix_tool_call_due ON tool_call (agent, coalesce(retry_at, created_at
     WHERE executor = 'here' AND run_id IS NOT NULL AND state = 'ready';
 CREATE INDEX ix_tool_call_handed_out ON tool_call (agent, tool)
     WHERE executor = 'program' AND run_id IS NOT NULL AND state = 'ready';
+CREATE INDEX ix_tool_call_in_doubt ON tool_call (id) WHERE state = 'in_doubt';
 CREATE INDEX ix_tool_call_lapse ON tool_call (lapse_at) WHERE executor = 'program' AND state = 'ready';
 
 CREATE TRIGGER tool_call_proposer_stays

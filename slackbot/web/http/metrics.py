@@ -9,6 +9,9 @@ HTTP_REQUESTS = Counter(
     "Answered HTTP requests, by method, route (the pattern, never the path) and status.",
     ["method", "route", "status"],
 )
+SERVER_ERRORS = Counter("signoff_http_server_errors", "Answers with a status of 500 or above.")
+"""Without labels: a status of ``HTTP_REQUESTS`` appears with its first answers, which an increase does not count."""
+
 CONNECTIONS_CLOSED = Counter(
     "signoff_http_connections_closed",
     "Connections closed before a request or response was read completely, by reason: head, body, unread (time), size, "

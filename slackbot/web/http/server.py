@@ -76,6 +76,11 @@ class HttpServer:
         self.port = listening.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve([listening]), name="http")
 
+    @property
+    def alive(self) -> bool:
+        """Whether it accepts connections."""
+        return self._task is not None and not self._task.done() and self._server.started
+
     async def stop(self) -> None:
         self._server.should_exit = True
         if self._task is not None:

@@ -37,6 +37,7 @@ class ProcessPart:
     slack: bool
     worker: bool | None
     scheduler_age: float | None
+    web: bool | None = None
     writes: bool = True
 
 
@@ -116,6 +117,12 @@ class ServiceMetrics:
         yield _gauge(
             "signoff_slack_connected", "Whether Slack can be reached and accepts messages.", part.slack
         )
+        if part.web is not None:
+            yield _gauge(
+                "signoff_web_alive",
+                "Whether this process takes clicks, pages and calls of programs.",
+                part.web,
+            )
         if part.worker is not None:
             yield _gauge("signoff_worker_alive", "Whether this process works on every queue.", part.worker)
         if part.scheduler_age is not None:
@@ -173,6 +180,7 @@ def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
         ("notices_pending", "Webhook calls and e-mails to send.", known.pending_notices),
         ("oldest_notice_seconds", "Age of the oldest of them.", known.oldest_notice),
         ("notices_dead", "Webhook calls and e-mails that were given up.", known.dead_notices),
+        ("calls_in_doubt", "Calls of which nobody knows whether they happened.", known.in_doubt),
         ("grants_live", "Live grants.", known.live_grants),
         ("sweeps_failing", "Sweeps that failed three times running.", len(known.failing_sweeps)),
     ):

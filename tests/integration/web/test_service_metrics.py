@@ -14,14 +14,18 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from agent.database.pools import Database
+from agent.domain.people import Standing
 from agent.store import views
+from agent.usecases import requests, webhooks
 from slackbot import settings
 from slackbot.settings import SettingsError
 from slackbot.web import HttpServer
 from slackbot.web.http.service_metrics import ProcessPart, ServiceMetrics
-from tests.integration.asking import ask, write
+from tests.integration.asking import ADA, ask, write
 from tests.integration.service.conftest import a_house, until
+from tests.integration.test_settling import unasked_doubt
 from tests.integration.web.conftest import Street
+from tests.unit.test_monitoring import RULES, series
 
 PART = ProcessPart(draining=False, slack=True, worker=True, scheduler_age=1.0)
 
@@ -44,6 +48,7 @@ async def test_a_scrape_tells_what_waits_and_what_was_decided(site: Street) -> N
     assert now["signoff_requests_waiting"] == 1
     decided = 'signoff_decisions_total{outcome="approved"}'
     assert now[decided] - before.get(decided, 0) == 1
+    assert now["signoff_web_alive"] == 1
     assert now["signoff_worker_alive"] == 1
     assert now["signoff_scheduler_age_seconds"] < 60
     assert now["signoff_database_up"] == 1
@@ -52,6 +57,38 @@ async def test_a_scrape_tells_what_waits_and_what_was_decided(site: Street) -> N
     assert 'signoff_queue_depth{queue="calls"}' in now
     route = 'signoff_http_requests_total{method="POST",route="/pending",status="201"}'
     assert now[route] - before.get(route, 0) == 2
+
+
+async def test_a_running_service_has_every_metric_that_a_rule_names(site: Street) -> None:
+    """A scrape has a sample of each; the histogram of clicks has one after the first click."""
+    exposition = (await (await site.program()).get("/metrics")).text
+    sampled = {re.split(r"[{ ]", line)[0] for line in exposition.splitlines() if not line.startswith("#")}
+    named = {selector.name for rule in RULES for selector in series(rule["expr"])}
+    assert named - sampled <= {"signoff_click_to_ack_seconds_bucket"}
+    assert "# TYPE signoff_click_to_ack_seconds histogram" in exposition
+
+
+async def test_what_is_left_to_people_is_counted_from_the_first_scrape_on(
+    database_url: str, database: Database
+) -> None:
+    """A process that starts later reports a call in doubt and a notice that was given up, until they are settled."""
+    run_id, claim = await unasked_doubt(database)
+    await write(
+        database,
+        "INSERT INTO notice (id, kind, recipient, event, run_id, state) "
+        "VALUES (gen_random_uuid(), 'email', 'ada@example.com', 'run.finished', :run, 'dead')",
+        run=run_id,
+    )
+    async with a_house(database_url, "http") as house:
+        service = await house.open([], SIGNOFF_ROLES="worker", SIGNOFF_HEALTH_PORT="0")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.health_port}") as client:
+            first = samples((await client.get("/metrics")).text)
+            assert (first["signoff_calls_in_doubt"], first["signoff_notices_dead"]) == (1, 1)
+            await requests.settle(database, claim.execution_id, Standing(ADA), "done", administrator=True)
+            await webhooks.drop(database)
+            service._metrics._read_at = float("-inf")
+            then = samples((await client.get("/metrics")).text)
+    assert (then["signoff_calls_in_doubt"], then["signoff_notices_dead"]) == (0, 0)
 
 
 async def test_labels_are_ours_whatever_is_called(site: Street) -> None:
@@ -114,6 +151,7 @@ async def test_many_rows_are_not_counted_one_by_one(database: Database) -> None:
         assert found.undelivered_lines >= 1
         assert found.runs == {"pending_approval": 1}
         await connection.execute(text("SET enable_seqscan = off"))
+        lines = ""
         for statement in (
             views.service_counts.__globals__[name] for name in ("_WAITS", "_DELIVERY_COUNTS", "_WORKS")
         ):
@@ -121,6 +159,7 @@ async def test_many_rows_are_not_counted_one_by_one(database: Database) -> None:
             lines = "\n".join(str(line) for line in plan.scalars())
             for table in ("approval_request", "delivery", "notice", "agent_run", "tool_call"):
                 assert f"Seq Scan on {table}" not in lines, lines
+        assert "ix_tool_call_in_doubt" in lines
 
 
 async def test_a_worker_has_its_health_on_a_port_of_its_own(database_url: str) -> None:
@@ -139,6 +178,7 @@ async def test_a_worker_has_its_health_on_a_port_of_its_own(database_url: str) -
     assert [answer.status_code for answer in answers] == [200, 200, 200, 404, 404]
     now = samples(answers[2].text)
     assert now["signoff_worker_alive"] == 1
+    assert "signoff_web_alive" not in now
     assert "signoff_scheduler_age_seconds" not in now
 
 
