@@ -172,7 +172,7 @@ async def test_operators_are_told_where_the_channel_cannot_be_reached(office: Of
     assert CHANNEL in message
     assert "archived" in message
     channel.is_archived = False
-    office.directory.forget_channel(CHANNEL)
+    office.directory.forget(CHANNEL)
     await office.tell_all()
     assert office.slack.messages(CHANNEL) == []
     assert await office.pending() == 0
@@ -187,7 +187,7 @@ async def test_what_nobody_can_be_told_elsewhere_waits_for_the_channel(office: O
     await _expire(office)
     await office.tell()
     channel.is_archived = False
-    office.directory.forget_channel(CHANNEL)
+    office.directory.forget(CHANNEL)
     await office.tell_all()
     assert len(_told(office)) == 1
 
