@@ -7,6 +7,10 @@ from datetime import timedelta
 Duration = str | float | timedelta
 FORMS = 'a time such as "72h", "30m" or "1h30m", or a number of seconds'
 
+_N = "[0-9]{1,9}"
+PATTERN = rf"^({_N}(\.{_N})?|{_N}d({_N}h)?({_N}m)?({_N}s)?|{_N}h({_N}m)?({_N}s)?|{_N}m({_N}s)?|{_N}s)$"
+"""Of the texts that `seconds_of` reads, in JSON Schema's regular expressions."""
+
 _PARTS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 _IN_WORDS = re.compile(
     r"\s*(\d{1,9})\s*(d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?)\s*\Z", re.ASCII | re.IGNORECASE

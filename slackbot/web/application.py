@@ -26,6 +26,7 @@ from slackbot.web.api.event_feed import Feed
 from slackbot.web.http import openapi, problems
 from slackbot.web.http.bodies import MAX_BODY_BYTES, refuse_unstorable
 from slackbot.web.http.context import WebContext
+from slackbot.web.http.head import HeadAsGet
 from slackbot.web.http.late_refusals import LateRefusals
 from slackbot.web.http.metrics import HTTP_REQUESTS, SERVER_ERRORS
 from slackbot.web.http.problems import ProblemRaised
@@ -55,6 +56,7 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.state.feed = Feed(ctx.db, ctx.watch)
     problems.handle(app)
     app.router.routes.extend([*more, *_routes()])
+    app.add_middleware(HeadAsGet)
     app.add_middleware(BodyLimit)
     app.add_middleware(RouteCounter)
     app.add_middleware(LateRefusals)

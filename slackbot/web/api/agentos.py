@@ -118,15 +118,15 @@ async def agents(request: Request, _: Reader) -> list[AgentDetails]:
 
 
 @router.get(
-    "/agents/{agent_id}", operation_id="agentos_agent", response_model_exclude_none=True, responses=_READ
+    "/agents/{agent_name}", operation_id="agentos_agent", response_model_exclude_none=True, responses=_READ
 )
-async def agent(request: Request, agent_id: AgentName, _: Reader) -> AgentDetails:
+async def agent(request: Request, agent_name: AgentName, _: Reader) -> AgentDetails:
     """One agent with its tools."""
-    return AgentDetails.of(agent_named(web_context(request), agent_id))
+    return AgentDetails.of(agent_named(web_context(request), agent_name))
 
 
 @router.post(
-    "/agents/{agent_id}/runs",
+    "/agents/{agent_name}/runs",
     operation_id="agentos_run",
     response_model=AgentOSRun,
     response_model_exclude_none=True,
@@ -135,7 +135,7 @@ async def agent(request: Request, agent_id: AgentName, _: Reader) -> AgentDetail
 )
 async def start_run(
     request: Request,
-    agent_id: AgentName,
+    agent_name: AgentName,
     body: Annotated[AgentOSStart, Depends(form_or_json(AgentOSStart))],
     caller: Asker,
     presented: Presented,
@@ -149,7 +149,7 @@ async def start_run(
     value names nobody in Slack.
     """
     ctx = web_context(request)
-    found = agent_named(ctx, agent_id)
+    found = agent_named(ctx, agent_name)
     session_id = body.session_id or str(uuid4())
     with _place(request, caller, wanted=body.stream) as place:
         before = await latest_run(ctx, caller, found.name, body.session_id)
@@ -166,22 +166,22 @@ async def start_run(
 
 
 @router.get(
-    "/agents/{agent_id}/runs/{run_id}",
+    "/agents/{agent_name}/runs/{run_id}",
     operation_id="agentos_get_run",
     response_model_exclude_none=True,
     responses=_READ,
 )
 async def get_run(
-    request: Request, agent_id: AgentName, run_id: UUID, caller: Reader, session_id: SessionId = None
+    request: Request, agent_name: AgentName, run_id: UUID, caller: Reader, session_id: SessionId = None
 ) -> AgentOSRun:
     """The current state of a run."""
     ctx = web_context(request)
-    await check_agent(ctx, caller, agent_id, run_id)
+    await check_agent(ctx, caller, agent_name, run_id)
     return await _of_session(ctx, run_id, session_id)
 
 
 @router.post(
-    "/agents/{agent_id}/runs/{run_id}/continue",
+    "/agents/{agent_name}/runs/{run_id}/continue",
     operation_id="agentos_continue",
     response_model=AgentOSRun,
     response_model_exclude_none=True,
@@ -190,7 +190,7 @@ async def get_run(
 )
 async def continue_run(
     request: Request,
-    agent_id: AgentName,
+    agent_name: AgentName,
     run_id: UUID,
     body: Annotated[AgentOSContinue, Depends(form_or_json(AgentOSContinue))],
     caller: Reader,
@@ -204,7 +204,7 @@ async def continue_run(
     those that counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
     """
     ctx = web_context(request)
-    await check_agent(ctx, caller, agent_id, run_id)
+    await check_agent(ctx, caller, agent_name, run_id)
     await _of_session(ctx, run_id, body.session_id)
     with _place(request, caller, wanted=body.stream) as place:
         known_calls = await ended_tools(ctx, run_id) if place else set()
@@ -215,11 +215,11 @@ async def continue_run(
     return await agentos_run(ctx, run_id)
 
 
-@router.post("/agents/{agent_id}/runs/{run_id}/cancel", operation_id="agentos_cancel", responses=_POST)
-async def cancel_run(request: Request, agent_id: AgentName, run_id: UUID, caller: Reader) -> dict[str, Any]:
+@router.post("/agents/{agent_name}/runs/{run_id}/cancel", operation_id="agentos_cancel", responses=_POST)
+async def cancel_run(request: Request, agent_name: AgentName, run_id: UUID, caller: Reader) -> dict[str, Any]:
     """Cancel a run: completed calls stay done, open requests are withdrawn. A run that has ended is unchanged."""
     ctx = web_context(request)
-    await check_agent(ctx, caller, agent_id, run_id)
+    await check_agent(ctx, caller, agent_name, run_id)
     await stop_run(ctx, caller, await run_for(ctx, caller, run_id))
     return {}
 

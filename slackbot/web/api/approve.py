@@ -57,6 +57,7 @@ class DecideIn(RequestModel):
 @router.post(
     "/approve/{request_id}",
     dependencies=[IDEMPOTENT],
+    operation_id="decide_request",
     responses=documented(400, 401, 403, 404, 409, 413, 422, 429, 503),
 )
 async def decide(request: Request, request_id: RequestId, principal: Decider, body: DecideIn) -> ReviewOut:

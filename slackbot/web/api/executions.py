@@ -29,7 +29,15 @@ from slackbot.masking import clean_text, clean_view
 from slackbot.web.api import request_lookup
 from slackbot.web.api.facts import check_may_send_facts, program_facts
 from slackbot.web.api.request_lookup import RequestId, not_found
-from slackbot.web.api.shapes import ActionOut, Length, RequestModel, ResponseModel, ReviewOut, review
+from slackbot.web.api.shapes import (
+    ActionOut,
+    Length,
+    RequestModel,
+    ResponseModel,
+    ReviewOut,
+    length_schema,
+    review,
+)
 from slackbot.web.http.api_keys import Asker
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
@@ -52,7 +60,7 @@ class ClaimIn(RequestModel):
         default=None,
         description="The current facts, if the question had facts; needs the scope facts.",
     )
-    lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE)] = Field(
+    lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE), length_schema(1, LONGEST_LEASE)] = Field(
         default=LEASE_SECONDS,
         description="How long the action may take. Without a result by then, people are asked what happened.",
     )

@@ -17,7 +17,18 @@ from signoff.errors import Conflict
 from slackbot.web.api import request_lookup
 from slackbot.web.api.open_request import AgentName, AskIn, NotRequiredOut, ask
 from slackbot.web.api.request_lookup import RequestId
-from slackbot.web.api.shapes import After, Length, Limit, Moment, Page, ReviewOut, page, review, reviews
+from slackbot.web.api.shapes import (
+    After,
+    Length,
+    Limit,
+    Moment,
+    Page,
+    ReviewOut,
+    length_schema,
+    page,
+    review,
+    reviews,
+)
 from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
@@ -106,6 +117,7 @@ async def read_request(
     wait: Annotated[
         Length,
         Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the decision."),
+        length_schema(0, LONGEST_WAIT),
     ] = 0,
 ) -> ReviewOut:
     """The current state of a request; with `wait`, as soon as it no longer waits.

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from agent.domain.facts import FactsSource
 from agent.domain.request import API, EXTERNAL, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import RequestView
-from signoff.durations import seconds_of
+from signoff.durations import PATTERN, seconds_of
 from signoff.values import Action, Person, Risk
 from slackbot.cards import json_text
 from slackbot.masking import clean_view
@@ -69,8 +77,15 @@ SentTime = Annotated[
 ]
 """From a program: a number is seconds since 1970, and a time without offset is UTC."""
 
-Length = Annotated[float, BeforeValidator(seconds_of, json_schema_input_type=float | str)]
+Length = Annotated[float, BeforeValidator(seconds_of)]
 """`"72h"`, or a number of seconds."""
+
+
+def length_schema(least: float, most: float) -> WithJsonSchema:
+    """Describe a Length with these bounds, in seconds; JSON Schema has none for texts."""
+    number = {"type": "number", "minimum": least, "maximum": most}
+    return WithJsonSchema({"anyOf": [number, {"type": "string", "pattern": PATTERN}]})
+
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]

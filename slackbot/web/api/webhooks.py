@@ -70,6 +70,7 @@ class DeadNoticeOut(ResponseModel):
     "",
     status_code=201,
     dependencies=[Depends(has_secret)],
+    operation_id="add_webhook",
     responses=documented(400, 401, 403, 409, 413, 422, 429, 503),
 )
 async def add(request: Request, admin: Admin, new: WebhookIn) -> WebhookAdded:
@@ -93,14 +94,18 @@ async def list_webhooks(request: Request, admin: Admin) -> Page[WebhookOut]:
 
 
 @router.delete(
-    "/{name}", status_code=204, response_class=Response, responses=documented(401, 403, 404, 422, 429, 503)
+    "/{name}",
+    status_code=204,
+    response_class=Response,
+    operation_id="remove_webhook",
+    responses=documented(401, 403, 404, 422, 429, 503),
 )
 async def remove(request: Request, admin: Admin, name: Name) -> None:
     """Remove a webhook, with its pending deliveries."""
     await webhooks.remove(web_context(request).db, name, by=admin.name)
 
 
-@router.get("/dead", responses=documented(401, 403, 422, 429, 503))
+@router.get("/dead", operation_id="list_dead_notices", responses=documented(401, 403, 422, 429, 503))
 async def list_dead(
     request: Request, admin: Admin, limit: Limit = 50, after: After = None
 ) -> Page[DeadNoticeOut]:
@@ -115,6 +120,7 @@ async def list_dead(
     "/dead/{notice_id}/replay",
     status_code=202,
     response_class=Response,
+    operation_id="replay_dead_notice",
     responses=documented(401, 403, 404, 422, 429, 503),
 )
 async def replay(request: Request, admin: Admin, notice_id: UUID) -> None:

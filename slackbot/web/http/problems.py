@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from agent.database.errors import DatabaseRefuses, DatabaseUnavailable, OutcomeUnknown
 from agent.database.failure_log import log_failure
@@ -25,6 +26,7 @@ from slackbot.masking import clean_now
 
 log = structlog.get_logger(__name__)
 
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -210,11 +212,24 @@ def _path(location: tuple[Any, ...]) -> str:
     return ".".join(str(step) for step in location if step != "body") or "body"
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker: guaranteed by registration
     kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
-    title = str(error.detail)
-    return problem(error.status_code, kind, title, title, headers=error.headers)
+    title, headers = str(error.detail), dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
+    return problem(error.status_code, kind, title, title, headers=headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """Of all routes of this path: Starlette names those of the first alone."""
+    routes, scope = request.app.routes, request.scope
+    found = {
+        method
+        for method in METHODS
+        if any(each.matches({**scope, "method": method})[0] is Match.FULL for each in routes)
+    }
+    return found | ({"HEAD"} if "GET" in found else set())
 
 
 async def _failed(request: Request, error: Exception) -> Response:

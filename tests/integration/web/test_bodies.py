@@ -52,7 +52,7 @@ async def without_its_body(site: Street, to: Mounted, headers: Mapping[str, str]
 async def test_no_body_of_a_stranger_is_read(site: Street, presented: dict[str, str]) -> None:
     """Without a key, session or signature every route answers 401 (or sends to the sign-in page) before the body."""
     routes = taking_bodies(site)
-    known = {"/pending", "/agents/{agent_id}/runs", "/inbox/requests/{request_id}/edit", "/slack/events"}
+    known = {"/pending", "/agents/{agent_name}/runs", "/inbox/requests/{request_id}/edit", "/slack/events"}
     assert known <= {each.path for each in routes}
     for each in routes:
         # A link's secret stands in its address; without a word of where the form comes from it is refused at once.

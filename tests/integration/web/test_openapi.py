@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from importlib import resources
 from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 from starlette.responses import JSONResponse
 
 from agent.domain.api_keys import Scope
@@ -67,7 +68,7 @@ async def test_the_examples_of_the_document_work(service: Living) -> None:
     tried = []
     for method, path, operation in _operations(document):
         body = operation.get("requestBody", {}).get("content", {}).get("application/json")
-        if body is None or re.sub(r"\{agent_id\}/runs$", "", path).count("{"):
+        if body is None or re.sub(r"\{agent_name\}/runs$", "", path).count("{"):
             continue
         if operation["tags"] == ["Webhooks"]:
             continue
@@ -78,11 +79,11 @@ async def test_the_examples_of_the_document_work(service: Living) -> None:
             else schema
         )
         for example in schema.get("examples") or [_by_field(schema)]:
-            address = path.replace("{agent_id}", "data_manager")
+            address = path.replace("{agent_name}", "data_manager")
             answer = await asker.request(method, address, json=example)
             assert answer.status_code in (200, 201), (path, example, answer.text)
             tried.append(path)
-    assert {"/pending", "/agents", "/agents/{agent_id}/runs"} <= set(tried)
+    assert {"/pending", "/agents", "/agents/{agent_name}/runs"} <= set(tried)
 
 
 def _by_field(schema: dict[str, Any]) -> dict[str, Any]:
@@ -119,3 +120,93 @@ async def test_what_anybody_may_read_is_made_once(service: Living, monkeypatch: 
         monkeypatch.setattr(resources, "files", again)
         assert [(await client.get(path)).content for path in paths] == first
         assert (await client.head("/openapi.json")).status_code == 200
+
+
+KEYWORDS = {
+    *("$ref", "$defs", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"),
+    *("type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "format", "discriminator"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *("minLength", "maxLength", "pattern", "contentMediaType", "contentSchema", "contentEncoding"),
+    *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
+    *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
+}
+"""Of JSON Schema 2020-12, and `discriminator` of OpenAPI 3.1."""
+
+
+def _schemas(found: Any) -> Iterator[dict[str, Any]]:
+    """All schemas of a document or schema, nested ones included."""
+    if isinstance(found, list):
+        for each in found:
+            yield from _schemas(each)
+    elif isinstance(found, dict):
+        for key, value in found.items():
+            if key == "schema":
+                yield from _within(value)
+            elif key == "schemas":
+                for each in value.values():
+                    yield from _within(each)
+            elif key not in ("examples", "example"):
+                yield from _schemas(value)
+
+
+def _within(schema: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for key in ("properties", "$defs"):
+        for each in schema.get(key, {}).values():
+            yield from _within(each)
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for each in schema.get(key, []):
+            yield from _within(each)
+    for key in ("items", "additionalProperties", "not", "contentSchema", "propertyNames"):
+        yield from _within(schema.get(key))
+
+
+async def test_every_schema_is_json_schema(service: Living) -> None:
+    """Each schema is valid, has no word that JSON Schema does not know, and no enum that mixes types, which generators
+    of clients drop; a text for a length of time has a pattern."""
+    document = await _document(service)
+    schemas = list(_schemas(document))
+    assert len(schemas) > 300
+    for schema in schemas:
+        Draft202012Validator.check_schema(schema)
+        assert schema.keys() <= KEYWORDS, schema
+        assert len({type(each) for each in schema.get("enum", [])}) <= 1, schema
+    lease = document["components"]["schemas"]["ClaimIn"]["properties"]["lease"]
+    for good in (60, "90", "1.5", "1h30m", "2d", "45s"):
+        assert Draft202012Validator(lease).is_valid(good), good
+    for bad in (0, 90_000, "", "1h30", "an hour", "30m1h", True):
+        assert not Draft202012Validator(lease).is_valid(bad), bad
+
+
+async def test_names_say_what_they_name(service: Living) -> None:
+    """Each operation's id is a verb with what it is about, and a parameter means the same on each path."""
+    meanings: dict[str, set[str]] = {}
+    for _, path, operation in _operations(await _document(service)):
+        assert "_" in operation["operationId"], operation["operationId"]
+        for parameter in operation.get("parameters", []):
+            if parameter["in"] == "path":
+                schema = {k: v for k, v in parameter["schema"].items() if k in ("type", "format")}
+                meanings.setdefault(parameter["name"], set()).add(str(schema))
+        assert set(re.findall(r"\{(\w+)\}", path)) == {
+            each["name"] for each in operation.get("parameters", []) if each["in"] == "path"
+        }
+    assert {name: kinds for name, kinds in meanings.items() if len(kinds) > 1} == {}
+
+
+async def test_a_path_names_all_its_methods(service: Living) -> None:
+    """405 has the methods of all operations on the path in `Allow`, and each read answers HEAD without a body."""
+    grace = await service.program("grace", Scope.REQUEST, Scope.READ, Scope.ADMIN, owner=ADA)
+    items = (await _document(service))["paths"]
+    for path, item in items.items():
+        address = re.sub(r"\{\w+\}", "01980000-0000-7000-8000-000000000000", path)
+        refused = await grace.request("TRACE", address)
+        assert refused.status_code == 405, path
+        methods = {method.upper() for method in METHODS if method in item}
+        assert set(refused.headers["allow"].split(", ")) >= methods | ({"HEAD"} if "get" in item else set())
+        if "get" in item:
+            head = await grace.head(address)
+            assert (head.status_code in (200, 403, 404, 422), head.content) == (True, b""), path
+    assert (await grace.head("/pending")).status_code == 200
+    assert (await grace.head("/events")).status_code == 200

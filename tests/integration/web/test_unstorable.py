@@ -134,7 +134,7 @@ async def test_in_bodies(site: Street) -> None:
                 assert answer.json()["errors"][0]["path"] in (field, f"$.{field}"), answer.text
                 tried.add((path, kind, field))
     form = "application/x-www-form-urlencoded"
-    assert ("/agents/{agent_id}/runs", form, "session_id") in tried
+    assert ("/agents/{agent_name}/runs", form, "session_id") in tried
     assert ("/pending", "application/json", "agent_context") in tried
     for table in ("agent_run", "approval_request", "webhook"):
         assert await column(site.db, f"SELECT count(*) FROM {table}") == [0]
