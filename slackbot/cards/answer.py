@@ -28,7 +28,9 @@ def answer_line(words: str, body: Mapping[str, Any], delivery_id: object | None)
     run, turn = parse_id(body.get("run")), body.get("turn")
     if run and isinstance(turn, int) and shown != inert.paragraph(answer, _NO_LIMIT, _NO_LIMIT):
         whole = page_value(PAGE_OF_ANSWER, run=run, turn=turn, page=1)
-        rows += blocks.actions(blocks.button("Whole answer", ACTION_ANSWER, whole))
+        rows += blocks.actions(
+            blocks.button("Whole answer", ACTION_ANSWER, whole, f"run {short_id(run)}, step {turn}")
+        )
     text = f"{words}: {inert.mrkdwn(answer, 500)}"
     return Card(text, blocks.with_ids(rows, f"answer:{run}:{turn}"), metadata(delivery_id))
 
@@ -41,5 +43,5 @@ def answer_modal(run_id: UUID, turn: int, text: str, page: int) -> Json:
     page = max(1, min(page, len(pages)))
     turns = paging.turns(PAGE_OF_ANSWER, page, len(pages), run=run_id, turn=turn)
     place = f"run {short_id(run_id)} · step {turn:,} · page {page:,} of {len(pages):,}"
-    rows = [*pages[page - 1], blocks.context(place), *buttons.turning(turns)]
+    rows = [*pages[page - 1], blocks.context(place), *buttons.turning(turns, "the agent's answer")]
     return modal("The agent's answer", blocks.with_ids(rows, f"{run_id}:{turn}:{page}"), close="Close")

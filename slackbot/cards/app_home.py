@@ -52,9 +52,9 @@ def home(view: HomeView) -> Json:
             f"Waiting for me{count}",
             [row for each in view.waiting[:MAX_WAITING] for row in _waiting(each, view.names)],
         ),
-        *buttons.turning(view.waiting_pages),
+        *buttons.turning(view.waiting_pages, "waiting for me"),
         *_part("My requests", [row for line in view.mine[:MAX_ROWS] for row in rows.request(line)]),
-        *buttons.turning(view.mine_pages),
+        *buttons.turning(view.mine_pages, "my requests"),
         *_part(
             "Running agents",
             [

@@ -13,6 +13,7 @@ from agent.domain.request_view import Behalf
 from signoff import formats
 from signoff.formats import enumerated
 from signoff.values import Person
+from signoff.visible_text import one_line
 from slackbot.cards import inert
 from slackbot.cards.values import Json
 
@@ -20,12 +21,14 @@ HEADER_LIMIT = 150
 TEXT_LIMIT = 3000
 BUTTON_LIMIT = 30  # 75 are allowed, about 30 show
 OPTION_LIMIT = 75
+SPOKEN_LIMIT = 75
 MAX_NAMED = 3  # people in a line
 
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 _GROUP = re.compile(r"S[A-Z0-9]{1,30}\Z", re.ASCII)
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,30}\Z", re.ASCII)
 _LINK = re.compile(r"https://[!#-;=?-\[\]_a-z~]{1,2000}\Z", re.ASCII)  # printable, without <>|"\^`{}
+_SHOWN = ("text", "fallback", "accessibility_label")
 _DATE_FORMAT = "{date_short_pretty} at {time}"
 
 
@@ -153,11 +156,25 @@ def actions(*buttons: Json) -> list[Json]:
 
 
 def button(
-    label: str, action_id: str, value: str, style: str | None = None, confirm: Json | None = None
+    label: str,
+    action_id: str,
+    value: str,
+    about: str,
+    style: str | None = None,
+    confirm: Json | None = None,
 ) -> Json:
-    """`style` is "primary" or "danger"."""
+    """`about` tells equal buttons apart where they are read aloud. `style` is "primary" or "danger"."""
     made = {"type": "button", "text": plain(label, BUTTON_LIMIT), "action_id": action_id, "value": value}
+    made["accessibility_label"] = spoken(label, about)
     return made | ({"style": style} if style else {}) | ({"confirm": confirm} if confirm else {})
+
+
+def spoken(label: str, about: str) -> str:
+    """`Approve: Refund order 12`."""
+    whole = f"{label}: {one_line(about)}"
+    if inert.weight(whole) <= SPOKEN_LIMIT:
+        return whole
+    return f"{inert.cut(whole, SPOKEN_LIMIT - 1)[0].rstrip()}…"
 
 
 def input_block(
@@ -194,7 +211,7 @@ def size(part: Any) -> int:
         return sum(map(size, part))
     if not isinstance(part, dict):
         return 0
-    own = sum(inert.weight(part[key]) for key in ("text", "fallback") if isinstance(part.get(key), str))
+    own = sum(inert.weight(part[key]) for key in _SHOWN if isinstance(part.get(key), str))
     return own + sum(size(member) for member in part.values())
 
 

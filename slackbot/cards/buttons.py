@@ -6,6 +6,7 @@ import re
 
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.short_ids import short_id
 from agent.domain.verdicts import VERDICTS
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
@@ -40,7 +41,7 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
         return blocks.actions(*_link(view))
     made = _decide(view, names, approvable) or _ask_again(view) or _settle(view) or _revoke(view)
     if details:
-        made.append(blocks.button("Details", ACTION_DETAILS, button_value(view)))
+        made.append(blocks.button("Details", ACTION_DETAILS, button_value(view), spoken_subject(view)))
     return blocks.actions(*made, *_link(view))
 
 
@@ -48,14 +49,14 @@ def plain_row(view: RequestView) -> list[Json]:
     if not view.place_nonce:
         return []
     value = button_value(view)
-    reject = [_vote(Verdict.REJECT, value)]
+    reject = [_vote(Verdict.REJECT, view)]
     made = reject if view.status is RequestStatus.WAITING else _ask_again(view) or _settle(view)
-    return blocks.actions(*made, blocks.button("Details", ACTION_DETAILS, value))
+    return blocks.actions(*made, blocks.button("Details", ACTION_DETAILS, value, spoken_subject(view)))
 
 
-def turning(pages: Pages) -> list[Json]:
-    back = [blocks.button("‹ Back", ACTION_PAGE_BACK, pages.back)] if pages.back else []
-    forward = [blocks.button("Next ›", ACTION_PAGE, pages.forward)] if pages.forward else []
+def turning(pages: Pages, about: str) -> list[Json]:
+    back = [blocks.button("‹ Back", ACTION_PAGE_BACK, pages.back, about)] if pages.back else []
+    forward = [blocks.button("Next ›", ACTION_PAGE, pages.forward, about)] if pages.forward else []
     return blocks.actions(*back, *forward)
 
 
@@ -64,25 +65,34 @@ def subject(view: RequestView) -> str:
     return view.description if inert.line(view.description, 10) else view.action.tool
 
 
+def spoken_subject(view: RequestView) -> str:
+    """What a button is about, where it is read aloud."""
+    shown = subject(view)
+    return shown if inert.line(shown, 10) else f"request {short_id(view.id)}"
+
+
 def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.status is not RequestStatus.WAITING:
         return []
-    value = button_value(view)
+    value, about = button_value(view), spoken_subject(view)
     # A form that asks for a note is already a second step.
     asks = Verdict.APPROVE in view.rule.reason_required
     confirm = None if asks else _confirmation(view, names)
-    approve, reject = _vote(Verdict.APPROVE, value, confirm), _vote(Verdict.REJECT, value)
-    comment = [] if asks else [blocks.button("Approve with note", ACTION_APPROVE_COMMENT, value)]
-    edit = [blocks.button("Edit", ACTION_EDIT, value)] if view.rule.allow_edit else []
+    approve, reject = _vote(Verdict.APPROVE, view, confirm), _vote(Verdict.REJECT, view)
+    comment = [] if asks else [blocks.button("Approve with note", ACTION_APPROVE_COMMENT, value, about)]
+    edit = [blocks.button("Edit", ACTION_EDIT, value, about)] if view.rule.allow_edit else []
     similar = (
-        [blocks.button("Approve and allow similar…", ACTION_ALLOW_SIMILAR, value)] if _may_allow(view) else []
+        [blocks.button("Approve and allow similar…", ACTION_ALLOW_SIMILAR, value, about)]
+        if _may_allow(view)
+        else []
     )
     return [approve, reject, *comment, *edit, *similar] if approvable else [reject, *edit]
 
 
-def _vote(verdict: Verdict, value: str, confirm: Json | None = None) -> Json:
+def _vote(verdict: Verdict, view: RequestView, confirm: Json | None = None) -> Json:
     words = VERDICTS[verdict]
-    return blocks.button(words.button, _ACTIONS[verdict], value, words.style, confirm)
+    value = button_value(view)
+    return blocks.button(words.button, _ACTIONS[verdict], value, spoken_subject(view), words.style, confirm)
 
 
 def _may_allow(view: RequestView) -> bool:
@@ -100,7 +110,7 @@ def _revoke(view: RequestView) -> list[Json]:
         "Revoke",
         style="danger",
     )
-    return [blocks.button("Revoke", ACTION_REVOKE, button_value(view), "danger", sure)]
+    return [blocks.button("Revoke", ACTION_REVOKE, button_value(view), spoken_subject(view), "danger", sure)]
 
 
 def _ask_again(view: RequestView) -> list[Json]:
@@ -108,17 +118,17 @@ def _ask_again(view: RequestView) -> list[Json]:
         return []
     if view.asked_again is not None or view.erased_at is not None:
         return []
-    return [blocks.button("Ask again", ACTION_ASK_AGAIN, button_value(view))]
+    return [blocks.button("Ask again", ACTION_ASK_AGAIN, button_value(view), spoken_subject(view))]
 
 
 def _settle(view: RequestView) -> list[Json]:
     execution = view.execution
     if execution is None or not execution.awaits_settlement:
         return []
-    return settling(button_value(view, execution.id), ACTION_RETRY, ACTION_DONE)
+    return settling(button_value(view, execution.id), spoken_subject(view), ACTION_RETRY, ACTION_DONE)
 
 
-def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
+def settling(value: str, about: str, retry_action: str, done_action: str) -> list[Json]:
     retry = blocks.confirm(
         "Run it again?",
         "The first attempt may have had its effect, or may still be running: "
@@ -127,8 +137,8 @@ def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
         style="danger",
     )
     return [
-        blocks.button("Retry", retry_action, value, "danger", retry),
-        blocks.button("Mark as done", done_action, value),
+        blocks.button("Retry", retry_action, value, about, "danger", retry),
+        blocks.button("Mark as done", done_action, value, about),
     ]
 
 
@@ -155,5 +165,6 @@ def _link(view: RequestView) -> list[Json]:
     found = _ADDRESS.match(view.link) if view.link and len(view.link) <= MAX_ADDRESS else None
     if found is None:
         return []
-    label = blocks.plain(f"Open {found['host']}", blocks.BUTTON_LIMIT)
-    return [{"type": "button", "text": label, "action_id": ACTION_LINK, "url": view.link}]
+    label = f"Open {found['host']}"
+    shown = blocks.button(label, ACTION_LINK, "", spoken_subject(view)) | {"url": view.link}
+    return [{name: part for name, part in shown.items() if name != "value"}]

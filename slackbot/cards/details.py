@@ -44,7 +44,7 @@ def details_modal(
     turns = paging.turns(PAGE_OF_DETAILS, page, len(pages), request=view.id, revision=view.revision)
     below = [
         blocks.context(f"{small_print(view, str(view.id))} · page {page} of {len(pages)}"),
-        *buttons.turning(turns),
+        *buttons.turning(turns, f"details of {buttons.spoken_subject(view)}"),
         *withheld_note(view, withheld),
         *buttons.row(view, names, approvable=not withheld, details=False),
         *_file(view, len(pages)),
@@ -177,4 +177,6 @@ def _sequence(value: Any) -> Sequence[Any]:
 def _file(view: RequestView, pages: int) -> list[Json]:
     if pages < PAGES_BEFORE_FILE or not view.place_nonce:
         return []
-    return blocks.actions(blocks.button("Everything as a file", ACTION_FILE, button_value(view)))
+    return blocks.actions(
+        blocks.button("Everything as a file", ACTION_FILE, button_value(view), buttons.spoken_subject(view))
+    )

@@ -48,7 +48,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     rows = [
         blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
         blocks.rich_text(blocks.section(blocks.text(sentence)), *_tools(digest), *_until(digest)),
-        *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, "primary")),
+        *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, whose, "primary")),
     ]
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
     text = f"{risk}: {count} from {inert.mrkdwn(whose, 80)} {verb} for review{mentions}"

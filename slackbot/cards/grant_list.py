@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from slackbot.cards import blocks
+from agent.domain.short_ids import short_id
+from slackbot.cards import blocks, inert
 from slackbot.cards.values import ACTION_REVOKE_LISTED, Card, Json
 
 MOST = 20
@@ -31,7 +32,8 @@ def grant_list(lines: Sequence[GrantLine]) -> Card:
 def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:
     rows: list[Json] = []
     for each in lines[:most]:
-        revoke = blocks.button("Revoke", ACTION_REVOKE_LISTED, str(each.id), "danger")
+        about = each.description if inert.line(each.description, 10) else short_id(each.id)
+        revoke = blocks.button("Revoke", ACTION_REVOKE_LISTED, str(each.id), about, "danger")
         rows.append(blocks.labelled(each.description, revoke))
         used = f"used {each.uses:,} of {each.max_uses:,} times · ends {blocks.moment_mrkdwn(each.until)}"
         rows.append(blocks.context(used))

@@ -193,7 +193,7 @@ def _closed(body: Mapping[str, Any], delivery_id: object | None) -> Card:
     drawn = _line("closed", words, "", body, delivery_id, outcome)
     note = blocks.rich_text(blocks.section(blocks.text(_CLOSED)))
     about = parse_id(body.get("open"))
-    details = blocks.actions(blocks.button("Details", ACTION_OPEN, str(about))) if about else []
+    details = blocks.actions(blocks.button("Details", ACTION_OPEN, str(about), words)) if about else []
     rows = blocks.with_ids([*drawn.blocks, note, *details], f"closed:{about}")
     return replace(drawn, text=f"{drawn.text} {_CLOSED}", blocks=rows)
 
@@ -210,12 +210,13 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     words = outcome.heading if outcome else words
     drawn = _line(kind, words, label, body, delivery_id, outcome)
     if kind == "failed" and (run := parse_id(body.get("run"))) is not None:
-        resume = blocks.actions(blocks.button("Resume", ACTION_RESUME_RUN, str(run)))
+        resume = blocks.actions(blocks.button("Resume", ACTION_RESUME_RUN, str(run), f"run {short_id(run)}"))
         return replace(drawn, blocks=blocks.with_ids([*drawn.blocks, *resume], f"failed:{run}"))
     execution = parse_id(body.get("execution")) if kind == "in_doubt" else None
     if execution is None:
         return drawn
-    settle = blocks.actions(*buttons.settling(str(execution), ACTION_RETRY_CALL, ACTION_DONE_CALL))
+    about = f"{body.get('tool') or 'call'}, {short_id(execution)}"
+    settle = blocks.actions(*buttons.settling(str(execution), about, ACTION_RETRY_CALL, ACTION_DONE_CALL))
     return replace(drawn, blocks=blocks.with_ids([*drawn.blocks, *settle], f"in_doubt:{execution}"))
 
 

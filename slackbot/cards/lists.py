@@ -196,7 +196,7 @@ def _listed(
     known = f" ({in_all})" if in_all else ""
     title = blocks.rich_text(blocks.section(blocks.text(f"{inert.line(heading, 100)}{known}", bold=True)))
     rest = blocks.rich_text(blocks.section(blocks.text("… there are more", italic=True)))
-    turns = turning(pages or Pages())
+    turns = turning(pages or Pages(), heading)
     text = f"{inert.mrkdwn(heading, 100)}: {shown}"
     return _card(text, [title, *made, *([rest] if more and not turns else []), *turns])
 

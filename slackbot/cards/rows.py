@@ -55,17 +55,19 @@ def _title(line: RequestLine) -> Json:
     title = (
         f"{line.risk.value.capitalize()} risk · {inert.line(line.description, MAX_WORDS) or 'no description'}"
     )
-    return blocks.labelled(title, blocks.button("Open", ACTION_OPEN, str(line.id)))
+    about = line.description if inert.line(line.description, 10) else short_id(line.id)
+    return blocks.labelled(title, blocks.button("Open", ACTION_OPEN, str(line.id), about))
 
 
 def _cancel(view: RunView) -> Json:
+    about = f"{view.agent}, {view.task}"
     sure = blocks.confirm(
         "Cancel this run?",
         f"{inert.line(view.agent, 60)} stops, and its requests are withdrawn. What has already run is not undone.",
         "Cancel the run",
         style="danger",
     )
-    return blocks.button("Cancel", ACTION_CANCEL_RUN, str(view.id), "danger", sure | {"deny": _KEEP})
+    return blocks.button("Cancel", ACTION_CANCEL_RUN, str(view.id), about, "danger", sure | {"deny": _KEEP})
 
 
 _KEEP = blocks.plain("Keep it running", blocks.BUTTON_LIMIT)

@@ -44,7 +44,7 @@ def unseen_card(
         link = blocks.link(page, "the inbox page")
         rows.append(blocks.rich_text(blocks.section(blocks.text("All expired requests are on "), link)))
     listed = page_value(PAGE_OF_HISTORY, status=RequestStatus.EXPIRED.value)
-    rows += blocks.actions(blocks.button("Open the list", ACTION_LIST, listed))
+    rows += blocks.actions(blocks.button("Open the list", ACTION_LIST, listed, words))
     return Card(
         f"{expired.sign} {words}", blocks.with_ids(rows, f"unseen:{delivery_id}"), metadata(delivery_id)
     )
@@ -60,6 +60,6 @@ def _named(view: RequestView) -> list[Json]:
         blocks.text(short_id(view.id), code=True),
     ]
     return [
-        blocks.labelled(title(view), blocks.button("Details", ACTION_OPEN, str(view.id))),
+        blocks.labelled(title(view), blocks.button("Details", ACTION_OPEN, str(view.id), title(view))),
         blocks.rich_text(blocks.section(*about)),
     ]

@@ -189,9 +189,9 @@ async def test_a_row_decides_with_the_keyboard_alone(actors: Desk) -> None:
     press = actors.page.keyboard.press
     await press("j")
     await press("Tab")
-    approve = actors.page.get_by_role("button", name="Approve", exact=True)
+    approve = actors.page.get_by_role("button", name="Approve: ")
     await expect(approve.first).to_be_focused()
-    await expect(approve.first).to_have_accessible_description("Refund 1500 for order 7")
+    await expect(approve.first).to_have_accessible_name("Approve: Refund 1500 for order 7")
     await press("Enter")
     await expect(actors.page.locator("#done")).to_have_text("Approved: Refund 1500 for order 7")
     await expect(count).to_have_text("1")

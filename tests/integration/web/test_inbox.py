@@ -52,6 +52,46 @@ async def test_what_waits_for_the_reader_comes_first(porch: Porch) -> None:  # n
         assert words in reader.words, words
 
 
+_CONTROL = re.compile(r"<(button|a|summary)\b([^>]*)>(.*?)</\1>", re.DOTALL)
+
+
+def read_aloud(page: str) -> dict[str, list[str]]:
+    """What is read of each control, by what it shows."""
+    found: dict[str, list[str]] = {}
+    for _, attributes, content in _CONTROL.findall(page):
+        shown = re.sub(r"<[^>]+>", "", content).strip()
+        label = re.search(r'aria-label="([^"]*)"', attributes)
+        found.setdefault(shown, []).append(label[1] if label else shown)
+    return found
+
+
+async def test_repeated_controls_are_told_apart(porch: Porch) -> None:  # noqa: F811
+    """Whatever control stands more than once on a page is read with what it is about: in lists, on a request's page
+    and on a run's."""
+    first = await porch.asked(7, asking.rule(allow_edit=True))
+    await porch.asked(8)
+    reader = await porch.visitor("U0GRACE")
+    (run_id,) = await porch.house.column(
+        "SELECT run_id FROM approval_request WHERE id = CAST(:id AS uuid)", id=first
+    )
+    await reader.open("/inbox")
+    assert read_aloud(reader.page)["Approve"] == [
+        "Approve: Refund 1500 for order 7",
+        "Approve: Refund 1500 for order 8",
+    ]
+    for path in (
+        "/inbox",
+        f"/inbox/requests/{first}",
+        f"/inbox/runs/{run_id}",
+        "/inbox/grants",
+        "/inbox/history",
+    ):
+        await reader.open(path)
+        for shown, spoken in read_aloud(reader.page).items():
+            assert len(set(spoken)) == len(spoken), (path, shown, spoken)
+            assert all(each.startswith(shown) for each in spoken), (path, shown, spoken)
+
+
 async def test_a_list_shows_what_its_reader_may_see(porch: Porch) -> None:  # noqa: F811
     """Requests of a channel that the reader is not in, and that they may not decide, are in no list of theirs."""
     workspace = porch.house.slack.workspace

@@ -246,6 +246,7 @@ def assert_blocks(blocks: list[dict[str, Any]], parts: Parts) -> int:
         kind, text = part.get("type"), part.get("text")
         if "fallback" in part:
             total += slack_length(part["fallback"])
+        total += slack_length(part.get("accessibility_label", ""))
         if isinstance(text, str):
             length = slack_length(text)
             total += length
@@ -275,7 +276,16 @@ def assert_button(part: dict[str, Any]) -> None:
     assert ("value" in part) != ("url" in part)
     assert len(part.get("value", "")) <= 2000
     assert len(part.get("url", "")) <= 3000
+    assert_spoken(part["text"]["text"], part.get("accessibility_label", ""))
     assert_confirm(part.get("confirm"))
+
+
+def assert_spoken(shown: str, label: str) -> None:
+    """What is read aloud begins with what is shown, and says of what; Slack allows 75 characters."""
+    assert label.startswith(f"{shown}: "), (shown, label)
+    assert len(f"{shown}: ") < len(label) <= slack_length(label) <= 75, label
+    assert not invisible(label), label
+    assert "\n" not in label, label
 
 
 INITIAL = {
