@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from signoff.errors import (
     AlreadyClaimed,
     ApiError,
+    ApprovalExpired,
     CollaborationError,
     FactsFailed,
     MalformedArguments,
@@ -50,6 +51,7 @@ __all__ = [
     "AlreadyClaimed",
     "ApiError",
     "ApprovalClient",
+    "ApprovalExpired",
     "AsyncApprovalClient",
     "CollaborationError",
     "Decision",

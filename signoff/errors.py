@@ -3,6 +3,7 @@
 SignoffError
 ├── MalformedArguments
 ├── CollaborationError
+│   └── ApprovalExpired (also a TimeoutError)
 ├── FactsFailed
 ├── Conflict
 ├── ApiError
@@ -15,7 +16,7 @@ The service's own errors (`agent.domain.errors`) have the same root.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 
 class SignoffError(Exception):
@@ -40,8 +41,14 @@ Cause = Literal["rejected", "expired", "withdrawn"]
 class CollaborationError(SignoffError):
     """The run stopped because a person said no or nobody answered in time.
 
-    An expiry is not a rejection: its `reviewer` and `reason` are None.
+    With the cause `expired` it is an `ApprovalExpired`.
     """
+
+    def __new__(cls, cause: str = "", *_: object, **__: object) -> Self:
+        # As OSError makes a FileNotFoundError: whoever says the cause need not know the class.
+        kind: Any = ApprovalExpired if cls is CollaborationError and cause == "expired" else cls
+        error: Self = super(CollaborationError, kind).__new__(kind)
+        return error
 
     def __init__(
         self,
@@ -53,11 +60,17 @@ class CollaborationError(SignoffError):
     ) -> None:
         by = f" by {reviewer}" if reviewer else ""
         why = f": {reason}" if reason else ""
-        super().__init__(f"{cause}{by}{why} (request {request_id})")
+        self.args = (
+            f"{cause}{by}{why} (request {request_id})",
+        )  # OSError would not take them from `__init__`
         self.cause = cause
         self.request_id = request_id
         self.reason = reason
         self.reviewer = reviewer
+
+
+class ApprovalExpired(CollaborationError, TimeoutError):
+    """Nobody decided in time. This is no rejection: `reviewer` and `reason` are None."""
 
 
 class FactsFailed(SignoffError):
@@ -92,5 +105,6 @@ class Unreachable(SignoffError, ConnectionError):
 def _again(kind: type[SignoffError], args: tuple[Any, ...], state: dict[str, Any]) -> SignoffError:
     """Unpickle an error without its constructor: the message is already formatted."""
     error = kind.__new__(kind, *args)
+    error.args = args
     error.__dict__.update(state)
     return error

@@ -3,6 +3,7 @@ DROP VIEW lineage;
 DROP VIEW works_with;
 DROP VIEW limit_use_open;
 DROP VIEW pending_reviews;
+DROP FUNCTION shown_description(text);
 
 DROP TABLE web_session;
 DROP TABLE sign_in_link;

@@ -22,7 +22,6 @@ from signoff.client.effects import (
 )
 from signoff.client.facts import FactsFunction
 from signoff.client.guarded_function import GuardedFunction, TextOrFunction
-from signoff.client.operations import TIMEOUT
 from signoff.durations import Duration, seconds_of
 from signoff.sessions import checked_session
 
@@ -127,7 +126,7 @@ class ApprovalClient:
         self,
         action: str | None = None,
         *,
-        timeout: Duration = TIMEOUT,
+        timeout: Duration | None = None,
         key: TextOrFunction = None,
         description: TextOrFunction = None,
         context: Any = None,
@@ -143,7 +142,7 @@ class ApprovalClient:
         """
 
         _check_parentheses(action)
-        seconds = seconds_of(timeout)
+        seconds = None if timeout is None else seconds_of(timeout)
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
             if inspect.iscoroutinefunction(function):
@@ -226,7 +225,7 @@ class AsyncApprovalClient:
         self,
         action: str | None = None,
         *,
-        timeout: Duration = TIMEOUT,
+        timeout: Duration | None = None,
         key: TextOrFunction = None,
         description: TextOrFunction = None,
         context: Any = None,
@@ -238,7 +237,7 @@ class AsyncApprovalClient:
         """Decorator for async functions; see `ApprovalClient.requires_approval`."""
 
         _check_parentheses(action)
-        seconds = seconds_of(timeout)
+        seconds = None if timeout is None else seconds_of(timeout)
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
             if not inspect.iscoroutinefunction(function):

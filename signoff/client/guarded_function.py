@@ -29,7 +29,7 @@ class GuardedFunction:
 
     function: Callable[..., Any]
     action: str
-    timeout: float
+    timeout: float | None
     key: TextOrFunction = None
     description: TextOrFunction = None
     context: Any = None
@@ -65,7 +65,7 @@ class GuardedFunction:
             decision,
             lease=self.lease,
             facts=self.facts,
-            timeout=self.timeout,
+            timeout=operations.TIMEOUT if self.timeout is None else self.timeout,
             keep=self.key is not None,
         )
         try:

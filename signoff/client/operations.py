@@ -29,7 +29,10 @@ from signoff.values import Action
 log = logging.getLogger("signoff.client")
 
 TIMEOUT = 30.0
-"""Default seconds that `ask` waits."""
+"""Seconds that `ask` waits where neither the program nor policy says how long."""
+
+TO_EXPIRE = 10.0
+"""Seconds that the service may take to end what has expired."""
 
 PATIENCE = 30.0
 """Seconds that a call tolerates an outage, unless it waits for people."""
@@ -49,7 +52,7 @@ def ask(
     *,
     description: str | None = None,
     context: Any = None,
-    timeout: Duration = TIMEOUT,
+    timeout: Duration | None = None,
     key: str | None = None,
     requester: str | None = None,
     agent: str | None = None,
@@ -68,11 +71,13 @@ def ask(
     `facts`. If the function fails, people are asked.
 
     Raises TimeoutError after ``timeout`` ("72h", or seconds) without a decision, and withdraws the request unless it
-    has a key. Raises CollaborationError (logged before) if the request is rejected, expires or is withdrawn; ApiError,
-    Conflict (the key was used for other content), MalformedArguments, ValueError (no such session) and Unreachable.
+    has a key. Without ``timeout`` it waits until the request expires, if policy sets a timeout, and else for 30 s.
+    Raises CollaborationError (logged before) if the request is rejected or withdrawn, and ApprovalExpired, which is
+    also a TimeoutError, if it expires; ApiError, Conflict (the key was used for other content), MalformedArguments,
+    ValueError (no such session) and Unreachable.
     """
-    seconds = seconds_of(timeout)
-    deadline = time.monotonic() + seconds
+    seconds = None if timeout is None else seconds_of(timeout)
+    began = time.monotonic()
     arguments = as_judged(arguments)
     asked = yield from submit(
         action,
@@ -85,15 +90,15 @@ def ask(
         rationale=rationale,
         session=session,
         facts=facts,
-        patience=max(seconds, 1.0),
+        patience=max(TIMEOUT if seconds is None else seconds, 1.0),
     )
     if isinstance(asked, Approval):
         return asked
     if asked.status == "waiting":
         log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
-        asked = yield from decided(asked, deadline)
-    if asked.status == "waiting":
-        asked = yield from give_up(asked, seconds, keep=key is not None)
+        asked, waited = yield from decided_in_time(asked, seconds, began)
+        if asked.status == "waiting":
+            asked = yield from give_up(asked, waited, keep=key is not None)
     return concluded(asked, arguments)
 
 
@@ -235,6 +240,22 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
     return review
 
 
+def decided_in_time(review: Review, seconds: float | None, began: float) -> Operation[tuple[Review, float]]:
+    """Wait as long as the program says, or policy, whose time begins again with an escalation.
+
+    Returns the seconds, too. ``began``: when the program asked, monotonic.
+    """
+    by_policy: float | None = review.raw.get("timeout_seconds")
+    if seconds is not None or by_policy is None:
+        limit = TIMEOUT if seconds is None else seconds
+        return (yield from decided(review, began + limit)), limit
+    expires_at = None
+    while review.status == "waiting" and review.expires_at != expires_at:
+        expires_at = review.expires_at
+        review = yield from decided(review, time.monotonic() + by_policy + TO_EXPIRE)
+    return review, by_policy
+
+
 def give_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
     """Withdraw an undecided request and raise TimeoutError, unless somebody decides just then."""
     if keep:
@@ -250,4 +271,15 @@ def give_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
     raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
 
 
-__all__ = ["ask", "concluded", "decided", "get", "give_up", "path_of", "pending", "submit", "withdraw"]
+__all__ = [
+    "ask",
+    "concluded",
+    "decided",
+    "decided_in_time",
+    "get",
+    "give_up",
+    "path_of",
+    "pending",
+    "submit",
+    "withdraw",
+]

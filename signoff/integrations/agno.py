@@ -215,10 +215,10 @@ class AgnoApprovals:
                 continue
             try:
                 run = await self.resume(agent, each, timeout=0)
-            except TimeoutError:
-                continue
             except SignoffError as error:
                 log.warning("the run %s stays paused: %s", each.run_id, error)
+                continue
+            except TimeoutError:
                 continue
             if not run.is_paused:
                 resumed.append(run)

@@ -134,19 +134,21 @@ def _decided(
     questions: Sequence[InterruptQuestion], options: Options
 ) -> Operation[dict[str, Review | InterruptRefusal | None]]:
     """None where policy needs nobody. Raises TimeoutError."""
-    seconds = seconds_of(options.get("timeout", operations.TIMEOUT))
+    own = options.get("timeout")
+    seconds = None if own is None else seconds_of(own)
     began = time.monotonic()
-    deadline = began + seconds
     found: dict[str, Review | InterruptRefusal | None] = {}
     for each in questions:
-        found[each.key] = yield from _submitted(each, options, max(seconds, 1.0))
+        found[each.key] = yield from _submitted(
+            each, options, max(operations.TIMEOUT if seconds is None else seconds, 1.0)
+        )
     for each in questions:
         review = found[each.key]
         if isinstance(review, Review) and review.status == "waiting":
             log.info(
                 "paused: waiting for people to decide about %s (request %s)", review.description, review.id
             )
-            review = yield from operations.get(review.id, wait=max(0.0, deadline - time.monotonic()))
+            review, _ = yield from operations.decided_in_time(review, seconds, began)
         if isinstance(review, Review):
             found[each.key] = _concluded(each, review)
     unasked = [each for each in questions if found[each.key] is None and _facts(each, options) is not None]

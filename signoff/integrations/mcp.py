@@ -38,7 +38,14 @@ from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.handover import hand_over
 from signoff.client.operations import VERSION
 from signoff.durations import Duration, seconds_of
-from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, SignoffError
+from signoff.errors import (
+    AlreadyClaimed,
+    ApiError,
+    ApprovalExpired,
+    CollaborationError,
+    Conflict,
+    SignoffError,
+)
 from signoff.sessions import session_named
 from signoff.values import Action
 
@@ -117,6 +124,8 @@ class ApprovalTools:
             else:
                 stem = _hashed(input, tool_use_id, tool_name, session)
                 given = await self._permitted_again(tool_name, input, stem, session)
+        except ApprovalExpired as expired:
+            return _deny(str(expired))
         except TimeoutError:
             return _deny(f"nobody has decided within {self._timeout:g} s, so the call is not approved")
         except Exception as error:  # any error is a denial
@@ -264,6 +273,8 @@ class ApprovalTools:
     async def _withdrawing(self, name: str) -> AsyncIterator[None]:
         try:
             yield
+        except ApprovalExpired:
+            raise
         except (TimeoutError, anyio.get_cancelled_exc_class()):
             with anyio.move_on_after(5, shield=True):
                 try:

@@ -312,12 +312,36 @@ CREATE CONSTRAINT TRIGGER decision_is_the_outcome
     DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION outcome_is_decided();
 
+-- A description as it is stored has its long values whole, between two marks (`signoff.description`). People see them cut:
+-- quoted ones after 60 characters, others after 200, and no mask cut through.
+CREATE FUNCTION shown_description(stored text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT string_agg(
+        CASE WHEN mark <> U&'\2068' OR left_out = 0 THEN piece
+        ELSE left(quote, 1) || left(value, kept) || '…' || right(quote, 1) || ' (+' || left_out || ' characters)' END,
+        '' ORDER BY n)
+    FROM regexp_matches(stored, U&'([\2068\2069]?)([^\2068\2069]*)', 'g') WITH ORDINALITY AS found (parts, n)
+    CROSS JOIN LATERAL (SELECT parts[1] AS mark, parts[2] AS piece) AS a
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN left(piece, 1) || right(piece, 1) IN ('“”', '«»') THEN left(piece, 1) || right(piece, 1)
+               ELSE '' END AS quote) AS b
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN quote = '' THEN piece ELSE substr(piece, 2, length(piece) - 2) END AS inner_text) AS c
+    CROSS JOIN LATERAL (
+        SELECT regexp_replace(inner_text, '… \(\+[0-9]{1,9} characters\)$', '') AS value,
+               coalesce(substring(inner_text FROM '… \(\+([0-9]{1,9}) characters\)$')::int, 0) AS cut_before,
+               CASE WHEN quote = '' THEN 200 ELSE 60 END AS most) AS d
+    CROSS JOIN LATERAL (
+        SELECT most + CASE WHEN left(value, most) ~ '⟦redacted[^⟧]*$' AND position('⟧' IN substr(value, most + 1)) > 0
+                      THEN position('⟧' IN substr(value, most + 1)) ELSE 0 END AS kept) AS e
+    CROSS JOIN LATERAL (SELECT cut_before + greatest(0, length(value) - kept) AS left_out) AS f
+$$;
+
 -- The table of the guide "How to set up agent-human collaboration workflows": what a program sent, as it sent it; of a
--- run's request what people are shown. Our own id of a request is `id`.
+-- run's request, and where it sent no description, what people are shown. Our own id of a request is `id`.
 CREATE VIEW pending_reviews WITH (security_invoker = true) AS
     SELECT CASE WHEN r.source <> 'api' THEN r.id::text WHEN r.voided_at IS NULL THEN r.client_id
                 ELSE r.client_id || '#' || r.ask_no END AS request_id,
-           coalesce(asked.fields ->> 'action_description', v.description) AS action_description,
+           coalesce(asked.fields ->> 'action_description', shown_description(v.description)) AS action_description,
            CASE WHEN jsonb_exists(asked.fields, 'agent_context') THEN nullif(asked.fields -> 'agent_context', 'null')
                 ELSE v.context END AS agent_context,
            coalesce((asked.fields ->> 'timestamp')::timestamptz, r.created_at) AS "timestamp",

@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     WithJsonSchema,
 )
@@ -22,6 +23,7 @@ from pydantic import (
 from agent.domain.facts import FactsSource
 from agent.domain.request import API, EXTERNAL, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.rules import Rule
 from signoff.durations import PATTERN, seconds_of
 from signoff.values import Action, Person, Risk
 from slackbot.cards import json_text
@@ -224,6 +226,10 @@ class ReviewOut(ResponseModel):
     voided: bool = False
     executor: str | None = None
     claim_until: Moment | None = None
+    timeout_seconds: float | None = Field(
+        default=None,
+        description="How long a program without a timeout of its own waits by the policy; null: it says nothing.",
+    )
 
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
@@ -245,11 +251,18 @@ class ReviewOut(ResponseModel):
             reason=view.decision.reason if view.decision else None,
             url=url,
             slack_url=slack_url,
+            timeout_seconds=_timeout(view.rule),
         )
 
 
 def _approved_by(view: RequestView) -> tuple[Person, ...]:
     return view.decision.deciders if view.decision and view.status is RequestStatus.APPROVED else ()
+
+
+def _timeout(rule: Rule) -> float | None:
+    """The default is not what an operator wanted programs to wait."""
+    said = rule.timeout != Rule.model_fields["timeout"].default
+    return rule.timeout.total_seconds() if said else None
 
 
 def agent_context(view: RequestView) -> Any:

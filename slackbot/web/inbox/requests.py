@@ -70,10 +70,8 @@ async def approve(request: Request, request_id: str, who: Signed, form: Form) ->
         return await _show(ctx, who, request_id, _with(typed, problem), 409)
     if view.risk >= Risk.HIGH and form.get("sure") != "yes":
         return await _show(ctx, who, request_id, _with(typed, SURE.format(risk=view.risk.value)), 422)
-    back = form.get("back")
-    if isinstance(back, str):  # from an inbox row, without comment field and checkbox
-        return await _vote(ctx, who, view, form, Verdict.APPROVE, "", typed, local_address(back))
-    return await _vote(ctx, who, view, form, Verdict.APPROVE, comment, typed)
+    back = _row(form)  # without comment field and checkbox
+    return await _vote(ctx, who, view, form, Verdict.APPROVE, "" if back else comment, typed, back)
 
 
 @router.post("/inbox/requests/{request_id}/reject")
@@ -84,7 +82,7 @@ async def reject(request: Request, request_id: str, who: Signed, form: Form) -> 
     chosen = choice if choice in view.rule.reject_reasons else ""
     reason = ": ".join(part for part in (chosen, own) if part)[:MAX_REASON]
     typed = EnteredForm("reject", values={"choice": choice, "own": own})
-    return await _vote(ctx, who, view, form, Verdict.REJECT, reason, typed)
+    return await _vote(ctx, who, view, form, Verdict.REJECT, reason, typed, _row(form))
 
 
 @router.post("/inbox/requests/{request_id}/edit")
@@ -189,6 +187,12 @@ def _revision(form: FormData, view: RequestView) -> int:
     return (
         int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 10 else view.revision + 1
     )
+
+
+def _row(form: FormData) -> str:
+    """The list with the row that was pressed, if it was one."""
+    back = form.get("back")
+    return local_address(back) if isinstance(back, str) else ""
 
 
 def _text(form: FormData, name: str) -> str:

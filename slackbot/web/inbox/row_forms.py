@@ -27,12 +27,13 @@ class RowForm:
     """A row's buttons, for its revision; ``approvable``: people can read what would run.
 
     ``at_once``: Approve works from the row, which shows the whole description. High risk needs the checkbox, and a
-    required comment the field, of the request's page.
+    required comment the field, of the request's page. ``rejectable``: so does Reject, which needs no reason.
     """
 
     revision: int
     at_once: bool
     approvable: bool
+    rejectable: bool
     money: str
 
 
@@ -58,6 +59,7 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         and view.risk < Risk.HIGH
         and Verdict.APPROVE not in view.rule.reason_required,
         not unreadable(view),
+        Verdict.REJECT not in view.rule.reason_required,
         amounts(view),
     )
     # A description that differs may be masked only for lack of time, so it is not kept.

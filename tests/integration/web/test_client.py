@@ -22,10 +22,11 @@ from agent.domain.people import Standing
 from agent.usecases import api_keys, requests
 from agent.usecases import policy as policies
 from agent.usecases.requests import Edit
-from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
+from signoff.client import ApprovalClient, AsyncApprovalClient, concluded, operations
 from signoff.errors import (
     AlreadyClaimed,
     ApiError,
+    ApprovalExpired,
     CollaborationError,
     Conflict,
     MalformedArguments,
@@ -35,7 +36,7 @@ from signoff.values import Action
 from slackbot.web.http import places
 from slackbot.web.http.metrics import WAITS_CUT_SHORT
 from tests.integration.asking import column, write
-from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
+from tests.integration.web.conftest import ADA, GRACE, POLICY, Program, Street, until
 from tests.integration.web.line import a_line
 from tests.patience import promised
 from tests.warm_python import program, warm
@@ -301,6 +302,53 @@ async def test_the_deadline_of_the_request_ends_it_as_expired(site: Street, call
     with pytest.raises(CollaborationError, match="expired") as raised:
         await running
     assert (raised.value.cause, raised.value.reviewer) == ("expired", None)
+
+
+@pytest.fixture
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", POLICY))
+
+
+PATIENT = (
+    POLICY
+    + """
+[[checkpoint]]
+checkpoint_id = "brief"
+action_pattern = "brief"
+timeout_seconds = 2
+
+[[checkpoint]]
+checkpoint_id = "escalated"
+action_pattern = "escalated"
+timeout_seconds = 2
+on_timeout = "escalate"
+escalate_to = ["U0LINUS"]
+"""
+)
+
+
+@pytest.mark.parametrize("policy", [PATIENT], indirect=True)
+async def test_policy_says_how_long_a_program_waits(
+    site: Street, caller: Caller, grace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a timeout of its own it waits until the request expires, an escalation included: both errors in one."""
+    monkeypatch.setattr(operations, "TIMEOUT", 0.2)  # the program's, which policy overrules
+    for asking in (caller.ask("brief", {}), caller.guard(lambda: None, action="brief")()):
+        with pytest.raises(ApprovalExpired) as raised:
+            await asking
+        assert isinstance(raised.value, TimeoutError)
+        assert (raised.value.cause, raised.value.reviewer) == ("expired", None)
+    assert await status(site) == ["expired", "expired"]
+    running = asyncio.create_task(caller.ask("escalated", {}))
+    await site.house.shows(
+        "SELECT escalated_at IS NOT NULL FROM approval_request WHERE status = 'waiting'", True
+    )
+    await grace.decides(
+        (await column(site.db, "SELECT id FROM approval_request WHERE status = 'waiting'"))[0]
+    )
+    assert (await running).status == "approved"
+    with pytest.raises(TimeoutError, match=r"within 0\.2 s; the request was withdrawn"):
+        await caller.ask("delete_records", ARGUMENTS)
 
 
 async def test_policy_may_need_nobody(site: Street, caller: Caller) -> None:

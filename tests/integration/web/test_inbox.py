@@ -288,9 +288,34 @@ async def test_a_row_leads_to_what_approving_takes(porch: Porch, terms: dict[str
     await reader.open("/inbox")
     row = section(reader.page, "for-you")
     assert f'href="/inbox/requests/{asked}#approve"' in row
-    assert f'href="/inbox/requests/{asked}#reject"' in row
+    assert f"{asked}/reject" in row
     assert f"{asked}/approve" not in row
     answer = await reader.send(f"/inbox/requests/{asked}/approve", {"revision": "1", "back": "/inbox"})
+    assert answer.status_code == 422
+    assert await voted(porch) == []
+
+
+async def test_a_row_rejects_in_one_press(porch: Porch) -> None:  # noqa: F811
+    """Where no reason is required, Reject in a row decides at once, and the list that it was in says so."""
+    asked = await porch.asked(7)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    assert f'action="/inbox/requests/{asked}/reject"' in section(reader.page, "for-you")
+    answer = await reader.send(f"/inbox/requests/{asked}/reject", {"revision": "1", "back": "/inbox"})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/inbox?done={asked}")
+    assert await voted(porch) == ["page_row"]
+    assert await status(porch, asked) == "rejected"
+
+
+async def test_a_row_leads_to_the_reason_that_is_required(porch: Porch) -> None:  # noqa: F811
+    """Where a rejection needs a reason, the row leads to its field, and a row's own form is not taken."""
+    asked = await porch.asked(7, asking.rule(reason_required=("reject",)))
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    row = section(reader.page, "for-you")
+    assert f'href="/inbox/requests/{asked}#reject"' in row
+    assert f"{asked}/reject" not in row
+    answer = await reader.send(f"/inbox/requests/{asked}/reject", {"revision": "1", "back": "/inbox"})
     assert answer.status_code == 422
     assert await voted(porch) == []
 
@@ -321,7 +346,7 @@ async def test_what_cannot_be_read_has_no_approve_in_its_row(
     monkeypatch.setattr(views, "SecretFinder", lambda *_args, **_more: everything)
     await reader.open("/inbox")
     row = section(reader.page, "for-you")
-    assert f"{asked}#reject" in row
+    assert f"{asked}/reject" in row
     assert "Approve" not in row
 
 

@@ -502,3 +502,26 @@ async def test_no_cut_shows_a_piece_of_a_secret(site: Street, before: int) -> No
     assert "send_records(" in seen
     for secret in (URL_PASSWORD, SECRETS["aws-key"]):
         assert secret[:9] not in seen
+
+
+async def test_the_guides_table_says_what_the_page_says(site: Street) -> None:
+    """Without a description of the program's, `action_description` is the page's text, with long values cut alike."""
+    program, long = await site.program(), "x" * 90
+    values = (
+        {"table_name": "customers", "count": 5},
+        {"table_name": long, "count": 5},
+        {"table_name": f"“a” “{long}” «b»", "note": long * 8, "list": [long * 4]},
+        {
+            "table_name": f"it's ⟦x⟧ {long}",
+            "password": "hunter-22",
+            long: {"password": "p", "deep": [long] * 4},
+        },
+    )
+    for number, arguments in enumerate(values):
+        opened = await program.ask(f"r-{number}", action_description=None, arguments=arguments)
+        said = opened.json()["action_description"]
+        [seen] = await column(
+            site.db, f"SELECT action_description FROM pending_reviews WHERE request_id = 'r-{number}'"
+        )
+        assert seen == said
+        assert "\u2068" not in seen

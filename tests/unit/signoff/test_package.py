@@ -29,6 +29,7 @@ def test_the_public_face_exports_exactly_this() -> None:
         "AlreadyClaimed",
         "ApiError",
         "ApprovalClient",
+        "ApprovalExpired",
         "AsyncApprovalClient",
         "CollaborationError",
         "Decision",

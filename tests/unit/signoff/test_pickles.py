@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 
 from signoff.client import Approval
-from signoff.errors import AlreadyClaimed, CollaborationError
+from signoff.errors import AlreadyClaimed, ApprovalExpired, CollaborationError
 
 
 def test_a_pickle_is_read_as_it_was_written() -> None:
     """An error keeps its facts, an approval its fields."""
     claimed = pickle.loads(pickle.dumps(AlreadyClaimed(409, "claimed", "was claimed")))
     assert (type(claimed), claimed.kind, str(claimed)) == (AlreadyClaimed, "claimed", "was claimed")
+    expired = pickle.loads(pickle.dumps(CollaborationError("expired", request_id="r")))
+    assert (type(expired), expired.cause, str(expired)) == (ApprovalExpired, "expired", "expired (request r)")
     approval = Approval("approved", "deploy", {"env": "prod"}, "r-1", notes=("at night",))
     assert pickle.loads(pickle.dumps(approval)) == approval
 
