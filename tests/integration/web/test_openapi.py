@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 from starlette.responses import JSONResponse
 
 from agent.domain.api_keys import Scope
@@ -164,9 +165,10 @@ def _within(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 async def test_every_schema_is_json_schema(service: Living) -> None:
-    """Each schema is valid, has no word that JSON Schema does not know, and no enum that mixes types, which generators
-    of clients drop; a text for a length of time has a pattern."""
+    """The document is valid OpenAPI 3.1; no schema has a word that JSON Schema does not know, or an enum that mixes
+    types, which generators of clients drop; a text for a length of time has a pattern."""
     document = await _document(service)
+    validate(document, cls=OpenAPIV31SpecValidator)
     schemas = list(_schemas(document))
     assert len(schemas) > 300
     for schema in schemas:
