@@ -128,7 +128,12 @@ class Service:
         self._draining = False
         starts = ScheduledStarts(self._services, self.slack.connection)
         self._scheduler = Scheduler(
-            db, policy, self.slack.admin, schedules=starts.sweep, reviewers=self.slack.check_reviewers
+            db,
+            policy,
+            self.slack.admin,
+            schedules=starts.sweep,
+            reviewers=self.slack.check_reviewers,
+            deleted_cards=self.slack.find_deleted_cards,
         )
         self._telemetry: Telemetry | None = None
         self._failed: asyncio.Future[None] | None = None

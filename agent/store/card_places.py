@@ -10,6 +10,9 @@ from agent.store.ids import new_nonce
 from agent.store.outbox import Destination
 from signoff.values import Person
 
+LOOK_AFTER = 3600.0
+"""Seconds until a card is looked at again."""
+
 
 async def insert_personal(
     connection: Connection, request_ids: Sequence[UUID], surface: str, person: Person
@@ -33,6 +36,43 @@ async def request_of_card(connection: Connection, destination: Destination, ts: 
     return found
 
 
+async def take_to_look_at(connection: Connection, team_id: str) -> tuple[Destination, str] | None:
+    """The card (and its ``ts``) that people need and nobody has looked at for longest, if for an hour."""
+    await connection.execute(_NOT_NEEDED, {"team": team_id})
+    row = (await connection.execute(_LOOK, {"team": team_id, "again": LOOK_AFTER})).one_or_none()
+    return (Destination(row.team_id, row.channel_id), row.ts) if row else None
+
+
+async def look_again(connection: Connection, destination: Destination, ts: str, seconds: float) -> None:
+    key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
+    await connection.execute(_LOOK_AGAIN, {**key, "seconds": seconds})
+
+
+# Of a waiting request, or of a call in doubt that nobody has settled.
+_NOT_NEEDED = text("""
+UPDATE card_place SET look_at = NULL
+WHERE nonce IN (
+    SELECT p.nonce FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id AND r.status <> 'waiting'
+    WHERE p.team_id = :team AND p.ts IS NOT NULL AND p.look_at <= (SELECT clock_timestamp())
+      AND NOT EXISTS (SELECT FROM execution AS e WHERE e.request_id = r.id AND e.status = 'in_doubt'
+                      AND NOT EXISTS (SELECT FROM settlement AS s WHERE s.execution_id = e.id))
+    ORDER BY p.look_at LIMIT 1000 FOR NO KEY UPDATE OF p SKIP LOCKED)
+""")
+_LOOK = text("""
+UPDATE card_place SET look_at = clock_timestamp() + make_interval(secs => :again)
+WHERE nonce = (
+    SELECT p.nonce FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
+    WHERE p.team_id = :team AND p.ts IS NOT NULL AND p.look_at <= (SELECT clock_timestamp())
+      AND (r.status = 'waiting' OR EXISTS (
+          SELECT FROM execution AS e WHERE e.request_id = r.id AND e.status = 'in_doubt'
+          AND NOT EXISTS (SELECT FROM settlement AS s WHERE s.execution_id = e.id)))
+    ORDER BY p.look_at LIMIT 1 FOR NO KEY UPDATE OF p SKIP LOCKED)
+RETURNING team_id, channel_id, ts
+""")
+_LOOK_AGAIN = text("""
+UPDATE card_place SET look_at = clock_timestamp() + make_interval(secs => :seconds)
+WHERE team_id = :team AND channel_id = :channel AND ts = :ts
+""")
 _CHANNEL = text("""
 SELECT team_id, channel_id FROM card_place WHERE request_id = :id AND surface = 'channel' AND ts IS NOT NULL
 """)

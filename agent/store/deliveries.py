@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.store import due_deliveries
+from agent.store.card_places import LOOK_AFTER
 from agent.store.next_delivery import NEXT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -116,9 +117,11 @@ class SentMessage:
     ids: Sequence[UUID]
     wanted: int
     ts: str | None
-    new_card: UUID | None
+    card: UUID | None
+    """The request whose card this is."""
     new_root: UUID | None
     """The run whose thread began with this message."""
+    is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,9 @@ async def mark_sent(
         ids=list(sent.ids),
         wanted=sent.wanted,
         ts=sent.ts,
-        card=sent.new_card,
+        card=sent.card if sent.is_new else None,
+        changed=None if sent.is_new else sent.card,
+        look=LOOK_AFTER,
         root=sent.new_root,
     )
     if not rows:
@@ -199,9 +204,12 @@ WITH held AS (
     WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
     RETURNING clock_timestamp() AS now, next_at, next_update_at
 ), card AS (
-    UPDATE card_place SET ts = :ts
+    UPDATE card_place SET ts = :ts, look_at = clock_timestamp() + make_interval(secs => :look)
     WHERE request_id = CAST(:card AS uuid) AND surface = 'channel' AND ts IS NULL AND EXISTS (SELECT FROM held)
     RETURNING nonce
+), stands AS (
+    UPDATE card_place SET look_at = clock_timestamp() + make_interval(secs => :look)
+    WHERE request_id = CAST(:changed AS uuid) AND surface = 'channel' AND ts = :ts AND EXISTS (SELECT FROM held)
 ), root AS (
     UPDATE agent_run SET thread_ts = :ts
     WHERE id = CAST(:root AS uuid) AND thread_ts IS NULL AND EXISTS (SELECT FROM held) RETURNING id

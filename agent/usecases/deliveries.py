@@ -183,8 +183,9 @@ async def _store_sent(tx: Transaction, outcome: Sent) -> Look | None:
         due.ids,
         due.wanted,
         ts,
-        new_card=due.request_id if is_new and due.kind == "card" and not outcome.unseen else None,
+        card=due.request_id if due.kind == "card" and not outcome.unseen else None,
         new_root=due.run_id if is_new and due.kind == "run_root" else None,
+        is_new=is_new,
     )
     stored = await deliveries.mark_sent(tx, due.destination, due.epoch, sent, **_rest(due, pause))
     if stored is None:

@@ -71,6 +71,7 @@ class Scheduler:
         *,
         schedules: Sweep | None = None,
         reviewers: Sweep | None = None,
+        deleted_cards: Sweep | None = None,
     ) -> None:
         self._db = db
         self._overdue = OVERDUE if schedules is None else {**OVERDUE, "schedules": schedules}
@@ -80,6 +81,7 @@ class Scheduler:
             "observed": (self._report_week, 600.0),
             "recovered": (self._note_recovered, 60.0),
             **({} if reviewers is None else {"reviewers": (reviewers, 60.0)}),
+            **({"deleted_cards": (deleted_cards, 60.0)} if deleted_cards else {}),
         }
         self._admin = admin
         self._timer = AsyncIOScheduler(timezone="UTC")

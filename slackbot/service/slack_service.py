@@ -18,6 +18,7 @@ from agent.runtime.services import Services
 from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
 from signoff.errors import SignoffError
+from slackbot.delivery.deleted_cards import find_deleted_cards
 from slackbot.delivery.drain import Drain
 from slackbot.delivery.poller import DeliveryPoller
 from slackbot.settings import Role, Settings
@@ -213,6 +214,13 @@ class SlackService:
             return None
         ctx = self.parts.ctx
         return SlackConnection(self.parts.workspace.team_id, ctx.directory, ctx.client, ctx.permalinks)
+
+    async def find_deleted_cards(self, db: Database) -> int:
+        """Nothing until Slack has identified us."""
+        if self.parts is None or self._client is None:
+            return 0
+        workspace = self.parts.workspace
+        return await find_deleted_cards(db, self._client, workspace.team_id, workspace.bot_user_id)
 
     async def events(self, request: Request) -> Response:
         """Answer 503 until Slack has identified us: it retries."""

@@ -78,6 +78,14 @@ class Messenger:
                 return found
         raise TooManyMessages("too many messages to find out whether Slack accepted one; Signoff tries again")
 
+    async def stands(self, channel: str, ts: str) -> bool:
+        """Whether this message of ours is still there. What the workspace's plan hides may be."""
+        asked = {"oldest": ts, "latest": ts, "inclusive": True, "limit": 1}
+        page = await self._call("conversations.history", channel, **asked)
+        found = [each for each in page.get("messages") or [] if each.get("ts") == ts]
+        # Of a deleted message with a thread, Slack leaves a tombstone, which is nobody's.
+        return bool(page.get("is_limited")) or any(each.get("user") == self._own for each in found)
+
     async def _call(self, method: str, channel: str, **arguments: Any) -> AsyncSlackResponse:
         asked = {"channel": channel, **arguments}
         body, query = (asked, None) if "blocks" in asked else (None, asked)

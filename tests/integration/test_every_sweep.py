@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from agent.domain.api_keys import Scope
 from agent.domain.schedules import NewSchedule
 from agent.usecases import api_keys, schedules, sweeps, webhooks
 from slackbot.app import Service
+from slackbot.delivery.deleted_cards import find_deleted_cards
 from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import KEEPS_FAILING, Scheduler
 from slackbot.slack_api.client import SlackClient
@@ -43,7 +45,8 @@ def scheduler_of(db: Database) -> Scheduler:
     connection = SlackConnection(TEAM, Directory(client, TEAM, "U0BOT"), client, Permalinks(client))
     starts = ScheduledStarts(services(db), lambda: connection)
     policy = observing(soon())
-    return Scheduler(db, policy, lambda: REVIEWS, schedules=starts.sweep)
+    look = partial(find_deleted_cards, client=client, team_id=TEAM, own_bot_user_id="U0BOT")
+    return Scheduler(db, policy, lambda: REVIEWS, schedules=starts.sweep, deleted_cards=look)
 
 
 async def put_off(db: Database) -> None:
@@ -94,6 +97,11 @@ async def folded(db: Database) -> None:
     await write(db, "INSERT INTO digest_card VALUES ('T0SIGNOFF', 'C0REVIEW', 'refunds', '1.0')")
 
 
+async def old_card(db: Database) -> None:
+    await ask(db)
+    await write(db, "UPDATE card_place SET ts = '1.0', look_at = clock_timestamp()")
+
+
 async def observed(db: Database) -> None:
     """A week ago, which only the owner can make of it."""
     await judge(db, observing(soon()), 50, 500)
@@ -138,6 +146,7 @@ CASES: Mapping[str, tuple[MakeDue, str]] = {
     "limits": (ended_use, "limit_use WHERE NOT settled"),
     "forget_notices": (old_notice, "notice"),
     "unfold": (folded, "card_place WHERE folded"),
+    "deleted_cards": (old_card, "card_place WHERE look_at <= clock_timestamp()"),
     "observed": (observed, "judgement WHERE NOT EXISTS (SELECT 1 FROM delivery WHERE kind = 'direct')"),
     "recovered": (
         failed_elsewhere,

@@ -3,8 +3,10 @@ from agent.usecases.requests.asking_again import ask_again
 from agent.usecases.requests.card_places import (
     create_place,
     create_places,
+    look_at_card_again,
     redraw_card,
     replace_deleted_card,
+    take_card_to_look_at,
 )
 from agent.usecases.requests.edits import Edit, EditAttempt, EditOutcome, check_edit, edit
 from agent.usecases.requests.endings import expire_due, withdraw, withdraw_and_rejudge

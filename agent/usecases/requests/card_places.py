@@ -41,6 +41,17 @@ async def redraw_card(db: Database, request_id: UUID) -> None:
             outbox.enqueue(tx, [outbox.card(there, request_id)])
 
 
+async def take_card_to_look_at(db: Database, team_id: str) -> tuple[Destination, str] | None:
+    """A card that people need, with its ``ts``, whose message nobody has seen to stand for an hour."""
+    async with db.transaction() as tx:
+        return await stored.take_to_look_at(tx, team_id)
+
+
+async def look_at_card_again(db: Database, there: Destination, ts: str, seconds: float) -> None:
+    async with db.transaction() as tx:
+        await stored.look_again(tx, there, ts, seconds)
+
+
 async def replace_deleted_card(db: Database, team_id: str, channel_id: str, ts: str) -> None:
     """Post a deleted card again while people need it."""
     there = Destination(team_id, channel_id)

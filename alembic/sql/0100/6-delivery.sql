@@ -18,6 +18,8 @@ CREATE TABLE card_place (
     closed text[] DEFAULT '{}' NOT NULL,
     -- When people could learn of it without a card of its own: counted in a digest, or among those that expired unseen.
     told_at timestamptz,
+    -- When to look whether its card still stands, in case Slack's event about its deletion was lost.
+    look_at timestamptz,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT pk_card_place PRIMARY KEY (nonce),
     CONSTRAINT ck_card_place_nonce_unguessable CHECK (length(nonce) >= 22),
@@ -29,6 +31,7 @@ CREATE TABLE card_place (
 CREATE INDEX ix_card_place_message ON card_place (team_id, channel_id, ts);
 CREATE INDEX ix_card_place_untold ON card_place (team_id, channel_id, request_id)
     WHERE surface = 'channel' AND ts IS NULL AND told_at IS NULL;
+CREATE INDEX ix_card_place_look ON card_place (team_id, look_at) WHERE look_at IS NOT NULL AND ts IS NOT NULL;
 CREATE INDEX ix_card_place_folded ON card_place (team_id, channel_id, request_id) WHERE folded;
 CREATE UNIQUE INDEX uq_card_place_channel_card ON card_place (request_id) WHERE surface = 'channel';
 CREATE UNIQUE INDEX uq_card_place_own ON card_place (request_id, team_id, user_id, surface)
