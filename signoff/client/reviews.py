@@ -165,7 +165,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
         changed = "its facts changed before it was claimed, so the approval is void; people are asked again"
         reason = changed if review.raw.get("voided") else late
     error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
-    log.error("CollaborationError: %s", error)
+    log.info("CollaborationError: %s", error)
     raise error
 
 

@@ -389,8 +389,8 @@ class AgnoApprovals:
             return await _invoked(inner, injected | dict(outcome.arguments))
         try:
             claim = decided.claim or cast("ClaimedAction", await self._claim(decided))
-        except CollaborationError:  # people were asked again and refused
-            raise
+        except CollaborationError as refusal:  # people were asked again
+            return f"{name} was not done: {refusal}"
         except (SignoffError, TimeoutError) as reason:
             raise RunLeft(reason) from reason
         began = time.monotonic()

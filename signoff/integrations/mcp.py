@@ -16,8 +16,9 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ try:
     import anyio
     from mcp.server import MCPServer
     from mcp.server.mcpserver import Context
+    from mcp.server.mcpserver.tools import Tool
 except ImportError as error:
     raise missing_framework("the MCP SDK", "mcp") from error
 
@@ -297,10 +299,23 @@ def server(
     conversation of all questions; without it each connection is one.
     """
     tools = ApprovalTools(client, timeout=timeout, facts=facts, session=session)
-    made: MCPServer[Any] = MCPServer("signoff", instructions=INSTRUCTIONS, log_level="WARNING")
-    made.add_tool(tools.permission_prompt, structured_output=False)
-    made.add_tool(tools.request_approval)
-    made.add_tool(tools.get_decision)
+    made: MCPServer[Any] = MCPServer(
+        "signoff",
+        version=_version(),
+        instructions=INSTRUCTIONS,
+        # Later versions of a coding agent may send more along; a model's unknown field is a mistake.
+        tools=[
+            Tool.from_function(tools.permission_prompt, structured_output=False),
+            _exact(tools.request_approval),
+            _exact(tools.get_decision),
+        ],
+        log_level="WARNING",
+        subscriptions=False,
+    )
+    # MCPServer answers for prompts and resources, too, and would say that there may be some.
+    handlers = made._lowlevel_server._request_handlers  # noqa: SLF001 - there is no other way to have none
+    for method in [each for each in handlers if each.startswith(("prompts/", "resources/"))]:
+        del handlers[method]
     return made
 
 
@@ -320,6 +335,24 @@ def serve(
 
 
 # --- parts -----------------------------------------------------------------------------------------------------
+
+
+def _version() -> str:
+    """That of the distribution with this module: the service, or its client alone."""
+    for name in ("signoff", "signoff-client"):
+        with suppress(PackageNotFoundError):
+            return version(name)
+    return "unknown"
+
+
+def _exact(function: Callable[..., Any]) -> Tool:
+    """A tool that refuses unknown fields, and says so in its schema."""
+    tool = Tool.from_function(function)
+    arguments = tool.fn_metadata.arg_model
+    arguments.model_config |= {"extra": "forbid", "hide_input_in_errors": True}
+    arguments.model_rebuild(force=True)
+    tool.parameters = arguments.model_json_schema(by_alias=True)
+    return tool
 
 
 def _name(given: str | None) -> str:

@@ -51,10 +51,10 @@ except ImportError as error:
     raise missing_framework("the OpenAI Agents SDK", "openai-agents") from error
 
 from signoff.canonical import canonical_bytes, parse_arguments, plain_object
-from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
+from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.durations import Duration, seconds_of
-from signoff.errors import MalformedArguments, SignoffError
+from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
     CallName,
     CallOutcome,
@@ -148,23 +148,14 @@ class OpenAIApprovals:
             return words
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-            outcome = self._decided.pop(_call(RUN.get(), tool.name, context.tool_call_id, arguments), None)
-            if outcome is None:
-                raise SignoffError(
-                    f"{tool.name} was not approved through Signoff, so it does not run "
-                    "(or `decide` was not awaited for this run, in its task, right before it)"
-                )
+            outcome = self._taken(tool.name, context.tool_call_id, arguments)
             if isinstance(outcome, AttemptOutcome):
-                return (
-                    outcome.text
-                    if outcome.succeeded
-                    else "It failed in an earlier attempt, and was not repeated."
-                )
+                return _words(outcome)
             if outcome.status == "not_required":
                 return await inner.on_invoke_tool(context, json.dumps(outcome.arguments))
-            claim = await self._client.claim(
-                outcome, facts=facts_of(self._facts, tool.name), timeout=self._timeout
-            )
+            claim = await self._claim(tool.name, outcome)
+            if isinstance(claim, str):
+                return claim
             given = json.dumps(claim.arguments)
             began = time.monotonic()
             try:
@@ -187,6 +178,25 @@ class OpenAIApprovals:
         guarded.needs_approval = True
         self._guarded.add(tool.name)
         return guarded
+
+    def _taken(self, name: str, call_id: str, arguments: str) -> Approval | AttemptOutcome:
+        """Raises SignoffError."""
+        outcome = self._decided.pop(_call(RUN.get(), name, call_id, arguments), None)
+        if outcome is None:
+            raise SignoffError(
+                f"{name} was not approved through Signoff, so it does not run "
+                "(or `decide` was not awaited for this run, in its task, right before it)"
+            )
+        return outcome
+
+    async def _claim(self, name: str, approval: Approval) -> ClaimedAction | str:
+        """A text: people were asked again, and refused."""
+        try:
+            return await self._client.claim(
+                approval, facts=facts_of(self._facts, name), timeout=self._timeout
+            )
+        except CollaborationError as refusal:
+            return f"{name} was not done: {refusal}"
 
     async def run(
         self, agent: Agent[Any], task: Any, *, key: str, store: RunStore, context: Any = None, **options: Any
@@ -288,6 +298,10 @@ class OpenAIApprovals:
             timeout=seconds,
             facts=self._facts,
         )
+
+
+def _words(earlier: AttemptOutcome) -> str:
+    return earlier.text if earlier.succeeded else "It failed in an earlier attempt, and was not repeated."
 
 
 def _ids(response: ModelResponse, tools: AbstractSet[str]) -> list[str]:

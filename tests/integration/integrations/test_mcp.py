@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import uvicorn
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import TextContent
 
 from signoff.client import AsyncApprovalClient
@@ -158,6 +160,42 @@ async def test_whatever_is_no_approval_is_a_denial(actors: Desk) -> None:
         assert (denied["behavior"], expected in denied["message"]) == ("deny", True)
         assert (refused["approved"], refused["status"], refused["arguments"]) == (False, "error", None)
         assert expected in refused["message"]
+
+
+async def test_the_server_says_what_it_has_and_no_more(actors: Desk, command: Path) -> None:
+    """Its version and its tools, and neither prompts nor resources; a field that a tool does not know is refused by the
+    tool and by its schema, and nobody is asked. A rejection is no error in its log.
+    """
+    for mode in ("auto", "legacy"):
+        async with (
+            AsyncApprovalClient(actors.url, actors.key) as asking,
+            Client(server(asking), mode=mode) as client,
+        ):
+            assert client.server_info
+            assert client.server_info.version == version("signoff")
+            offered = client.server_capabilities.model_dump(exclude_none=True)
+            assert offered == {"tools": {"list_changed": False}}
+            with pytest.raises(MCPError, match="not found"):
+                await client.list_prompts()
+            tools = {each.name: each.input_schema for each in (await client.list_tools()).tools}
+            for name in ("request_approval", "get_decision"):
+                assert tools[name]["additionalProperties"] is False
+            wrong = {"action": "delete_records", "argument": FIFTY}
+            refused = await client.call_tool("request_approval", wrong)
+            assert refused.is_error
+            assert "argument\n  Extra inputs are not permitted" in str(refused.content[0].text)  # type: ignore[union-attr]
+    assert await actors.statuses() == []
+
+
+async def test_a_rejection_is_no_error_in_the_log(actors: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """What people decide is no fault: the server logs nothing above INFO."""
+    with caplog.at_level(logging.INFO):
+        async with near(actors.url, actors.key) as client:
+            running = asyncio.create_task(prompt(client))
+            await actors.decide(await actors.asked(), "rejected", reason="Not on a Friday")
+            assert "Not on a Friday" in (await running)["message"]
+    assert "CollaborationError: rejected" in caplog.text
+    assert [each.getMessage() for each in caplog.records if each.levelno > logging.INFO] == []
 
 
 async def test_a_connection_is_a_session(actors: Desk, command: Path) -> None:

@@ -150,7 +150,7 @@ async def test_approved_runs_the_function_once(site: Street, caller: Caller, gra
 async def test_rejected_is_logged_and_raised(
     site: Street, caller: Caller, grace: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The error names reviewer and reason, is logged as "CollaborationError: rejected", and nothing runs."""
+    """The error names reviewer and reason, is logged as "CollaborationError: rejected" (no fault), and nothing runs."""
     calls: list[str] = []
     running = asyncio.create_task(caller.guard(calls.append, action="delete_records")("users"))
 
@@ -166,6 +166,7 @@ async def test_rejected_is_logged_and_raised(
     assert (raised.value.cause, raised.value.reason) == ("rejected", "Not these users")
     assert raised.value.reviewer == GRACE.user_id
     assert "CollaborationError: rejected" in caplog.text
+    assert [each.getMessage() for each in caplog.records if each.levelno > logging.INFO] == []
     assert calls == []
 
 
