@@ -12,15 +12,28 @@ from tests.integration.service.conftest import http_house  # noqa: F401
 from tests.integration.web.visiting import ADA, TEAM, Porch, porch  # noqa: F401
 
 
+async def test_each_search_has_a_button(porch: Porch) -> None:  # noqa: F811
+    """Who searches by touch or by voice can send the form of each page that has one."""
+    reader = await porch.visitor("U0GRACE")
+    for path in ("/inbox", "/inbox/history"):
+        await reader.open(path)
+        (form,) = re.findall(r'<form[^>]* role="search".*?</form>', reader.page, re.DOTALL)
+        assert "<button" in form, path
+
+
 async def test_an_agent_is_started_once(porch: Porch) -> None:  # noqa: F811
     """The form starts the agent on behalf of its sender; sent again it finds the same run; what is wrong comes back."""
     reader = await porch.visitor("U0GRACE")
     await reader.open("/inbox/runs")
     once = re.search(r'name="once" value="([^"]+)"', reader.page)
     assert once
+    assert re.search(
+        r'<select id="agent" name="agent" required>\s*<option value="">', reader.page
+    )  # none is chosen
     form = {"agent": "data", "task": "delete <b>nothing</b>", "once": once[1]}
     for wrong, words in (
         ({"agent": "nobody"}, "choose an agent"),
+        ({"agent": ""}, "choose an agent"),
         ({"task": " "}, "what the agent should do"),
     ):
         assert (await reader.send("/inbox/runs", form | wrong)).status_code == 422
