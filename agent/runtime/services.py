@@ -45,10 +45,16 @@ class GrantChecks(Protocol):
 
 
 class LookUp(Protocol):
-    """Requests a program's facts from the policy's URL."""
+    """Requests a program's facts from the policy's URL; ``principal`` is the key that asks."""
 
     async def __call__(
-        self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = ...
+        self,
+        lookup: FactsLookup,
+        action: Action,
+        agent: str,
+        requester: str | None,
+        principal: str,
+        within: float = ...,
     ) -> Facts: ...
 
 
@@ -59,7 +65,12 @@ async def know_nobody(person: Person | None) -> None:
 
 
 async def fail_lookup(
-    lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = 0.0
+    lookup: FactsLookup,
+    action: Action,
+    agent: str,
+    requester: str | None,
+    principal: str,
+    within: float = 0.0,
 ) -> Facts:
     """A process that sends no HTTP requests fails every lookup."""
     return Facts(failed=True, source=FactsSource.SIGNOFF)

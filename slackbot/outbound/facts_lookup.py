@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 import httpx2
 import structlog
@@ -19,8 +21,11 @@ from slackbot.outbound.signed_post import FAILURES, SignedPoster
 TIMEOUT = 5.0
 """Seconds for one look-up, including name resolution."""
 
-AT_ONCE = 32
-"""Concurrent look-ups; others wait within their own time limit."""
+AT_ONCE, OF_ONE_KEY = 16, 4
+"""Concurrent look-ups at one URL, and of one key there; others wait within their own time limit."""
+
+REST = 15.0
+"""Seconds that a URL is not asked after it has let a whole time limit pass."""
 
 EVENT = "facts.wanted"
 
@@ -35,22 +40,35 @@ class FactsLookups:
     def __init__(self, secret: str | None, allowed: Sequence[Network] = ()) -> None:
         self._secret = secret
         self._poster = SignedPoster(allowed, seconds=TIMEOUT)
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns: WeakValueDictionary[tuple[str, str | None], asyncio.Semaphore] = WeakValueDictionary()
+        self._resting: dict[str, float] = {}
 
     async def close(self) -> None:
         await self._poster.close()
 
     async def look_up(
-        self, lookup: FactsLookup, action: Action, agent: str, requester: str | None, within: float = TIMEOUT
+        self,
+        lookup: FactsLookup,
+        action: Action,
+        agent: str,
+        requester: str | None,
+        principal: str,
+        within: float = TIMEOUT,
     ) -> Facts:
-        """Failed facts if the answer is unusable or late."""
+        """Failed facts if the answer is unusable or late, or if the URL was too slow a moment ago."""
         try:
-            async with asyncio.timeout(min(within, TIMEOUT)), self._turns:
-                # In a thread: the largest arguments and facts take some ten milliseconds.
-                content = {"tool": action.tool, "agent": agent, "requester": requester}
-                body = await asyncio.to_thread(_body, content, action)
-                return await asyncio.to_thread(_facts, await self._answer(lookup, body))
-        except TimeoutError:
+            async with asyncio.timeout(min(within, TIMEOUT)):
+                async with (
+                    self._turn(lookup.url, principal, OF_ONE_KEY),
+                    self._turn(lookup.url, None, AT_ONCE),
+                ):
+                    self._check_awake(lookup.url)
+                    # In a thread: the largest arguments and facts take some ten milliseconds.
+                    content = {"tool": action.tool, "agent": agent, "requester": requester}
+                    body = await asyncio.to_thread(_body, content, action)
+                    answer = await self._timed_answer(lookup, body)
+                return await asyncio.to_thread(_facts, answer)
+        except (TimeoutError, httpx2.TimeoutException):
             why = "it did not answer in time"
         except MalformedArguments as error:
             why = f"its answer cannot be used: {error}"
@@ -58,6 +76,33 @@ class FactsLookups:
             why = str(error) or type(error).__name__
         log.warning("facts failed", action="facts.failed", tool=action.tool, url=lookup.url, error=why)
         return FAILED
+
+    def _turn(self, url: str, principal: str | None, at_once: int) -> asyncio.Semaphore:
+        return self._turns.setdefault((url, principal), asyncio.Semaphore(at_once))
+
+    def _check_awake(self, url: str) -> None:
+        """Raises ValueError while it rests. Afterwards one look-up tries it, and the others wait for how that ends."""
+        until, now = self._resting.get(url), time.monotonic()
+        if until is not None and now < until:
+            raise ValueError("it did not answer in time a moment ago, so it is not asked now")
+        if until is not None:
+            self._resting[url] = now + TIMEOUT
+
+    async def _timed_answer(self, lookup: FactsLookup, body: bytes) -> bytes:
+        """Raises one of `FAILURES`."""
+        began = time.monotonic()
+        try:
+            answer = await self._answer(lookup, body)
+        except (asyncio.CancelledError, httpx2.TimeoutException):
+            # A limit that was partly spent on waiting for a turn, or is a click's, says nothing about the URL.
+            if (now := time.monotonic()) - began >= TIMEOUT * 0.9:
+                self._resting[lookup.url] = now + REST
+            raise
+        except FAILURES:
+            self._resting.pop(lookup.url, None)
+            raise
+        self._resting.pop(lookup.url, None)
+        return answer
 
     async def _answer(self, lookup: FactsLookup, body: bytes) -> bytes:
         """Raises one of `FAILURES`."""

@@ -121,7 +121,7 @@ async def _judge_outside_edit(
     requester = view.requester.user_id if view.requester else None
     policy, facts = services.policy, Facts()
     if (lookup := policy.lookup(action.tool)) is not None:
-        facts = await services.look_up(lookup, action, view.agent, requester, within)
+        facts = await services.look_up(lookup, action, view.agent, requester, view.principal, within)
     if facts.failed:
         raise Refused(Refusal.EDIT_UNCHECKED)
     return _edit(policy, attempt, proposal_of_program(view, action, facts))

@@ -161,7 +161,7 @@ async def _present_facts(
     if lookup is None:
         return Facts() if view.facts_source is FactsSource.SIGNOFF else sent
     requester = view.requester.user_id if view.requester else None
-    facts = await services.look_up(lookup, view.action, view.agent, requester)
+    facts = await services.look_up(lookup, view.action, view.agent, requester, view.principal)
     if facts.failed:
         raise FactsAway(
             "Its facts cannot be looked up now, so it does not begin. The approval remains valid; claim it again."

@@ -170,7 +170,8 @@ async def _with_facts(services: Services, policy: Policy, question: ProgramQuest
     if lookup is None:
         return proposal
     requester = question.requester.user_id if question.requester else None
-    facts = await services.look_up(lookup, question.action, question.agent, requester)
+    principal = question.principal.name
+    facts = await services.look_up(lookup, question.action, question.agent, requester, principal)
     return proposal_of_program(question, question.action, facts)
 
 

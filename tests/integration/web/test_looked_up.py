@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from signoff.values import Action, Person
 from slackbot.outbound import facts_lookup
 from slackbot.outbound.facts_lookup import FactsLookups
 from tests.integration.asking import column
-from tests.integration.web.conftest import Street, shown
+from tests.integration.web.conftest import Street, shown, until
 from tests.integration.web.test_executors import claim, kind
 from tests.integration.web.test_facts import approve, opened
 
@@ -45,10 +46,12 @@ class Shop:
     headers: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     hang: asyncio.Event | None = None
+    slow: float = math.inf
+    """How many of those who ask first wait."""
 
     async def handle(self, request: web.Request) -> web.Response:
         self.asked.append((dict(request.headers), await request.read()))
-        if self.hang is not None:
+        if self.hang is not None and len(self.asked) <= self.slow:
             await self.hang.wait()
         return web.Response(status=self.status, body=self.body, headers=self.headers)
 
@@ -173,9 +176,9 @@ async def lookups() -> AsyncIterator[FactsLookups]:
     await opened.close()
 
 
-async def look_up(lookups: FactsLookups, url: str, **more: Any) -> Facts:
+async def look_up(lookups: FactsLookups, url: str, principal: str = "key:billing", **more: Any) -> Facts:
     action = Action("refund", "external", {"order_id": 7})
-    return await lookups.look_up(FactsLookup("refund", url), action, "billing", None, **more)
+    return await lookups.look_up(FactsLookup("refund", url), action, "billing", None, principal, **more)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +210,51 @@ async def test_who_answers_too_late_has_said_nothing(lookups: FactsLookups, shop
     shop.hang = asyncio.Event()
     assert await look_up(lookups, shop.url, within=0.1) == facts_lookup.FAILED
     shop.hang.set()
+
+
+async def test_a_slow_url_delays_neither_another_url_nor_another_key(
+    lookups: FactsLookups, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many look-ups of one key hang, those of another key and of another URL take their own turns."""
+    monkeypatch.setattr(facts_lookup, "TIMEOUT", 30.0)
+    shop.hang = asyncio.Event()
+    flood = [asyncio.create_task(look_up(lookups, shop.url, "key:flood")) for _ in range(60)]
+    await until(lambda: _is(len(shop.asked) == facts_lookup.OF_ONE_KEY))
+    shop.slow = facts_lookup.OF_ONE_KEY
+    others = [look_up(lookups, shop.url, "key:honest"), look_up(lookups, f"{shop.url}?other", "key:flood")]
+    async with asyncio.timeout(10):
+        assert [facts.values for facts in await asyncio.gather(*others)] == [{"price": 1500}] * 2
+    assert len(shop.asked) == facts_lookup.OF_ONE_KEY + 2
+    for each in flood:
+        each.cancel()
+    await asyncio.gather(*flood, return_exceptions=True)
+    shop.hang.set()
+
+
+async def test_a_url_that_times_out_rests(
+    lookups: FactsLookups, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a whole time limit without an answer it fails at once for a while; then one look-up tries it again."""
+    monkeypatch.setattr(facts_lookup, "TIMEOUT", 0.3)
+    shop.hang = asyncio.Event()
+    assert await look_up(lookups, shop.url, within=0.1) == facts_lookup.FAILED
+    assert await look_up(lookups, shop.url) == facts_lookup.FAILED
+    assert len(shop.asked) == 2  # a click's limit says nothing
+    for _ in range(20):
+        assert await look_up(lookups, shop.url) == facts_lookup.FAILED
+    assert len(shop.asked) == 2
+    monkeypatch.setattr(facts_lookup, "TIMEOUT", 30.0)
+    lookups._resting = dict.fromkeys(lookups._resting, 0.0)
+    trying = asyncio.create_task(look_up(lookups, shop.url))
+    await until(lambda: _is(len(shop.asked) == 3))
+    assert await look_up(lookups, shop.url) == facts_lookup.FAILED
+    assert len(shop.asked) == 3
+    shop.hang.set()
+    assert (await trying).values == (await look_up(lookups, shop.url)).values == {"price": 1500}
+
+
+async def _is(what: bool) -> bool:
+    return what
 
 
 @pytest.mark.parametrize(
