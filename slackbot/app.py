@@ -26,6 +26,8 @@ from agent.runtime.votes import Votes
 from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases import schedules
+from signoff.errors import SignoffError
+from slackbot.masking import NO_NAME, is_no_name
 from slackbot.outbound.facts_lookup import FactsLookups
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
@@ -73,6 +75,8 @@ class Service:
     """
 
     def __init__(self, settings: Settings, db: Database, policy: Policy, registry: Registry) -> None:
+        if any(is_no_name(agent.name) for agent in registry):
+            raise SignoffError(f"the name of an agent {NO_NAME}")
         self.settings = settings
         self.db = db
         self._file = policy

@@ -22,7 +22,9 @@ from slackbot.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Manage API keys for programs.")
 
-Name = Annotated[str, typer.Argument(help="The key's name, in lists and in the audit log.")]
+Name = Annotated[
+    str, typer.Argument(help="The key's name, in lists and in the audit log.", callback=terminal.no_secret)
+]
 
 ONCE = "The key is shown only once: Signoff stores only its hash. Put it where only its program can read it."
 
@@ -41,7 +43,10 @@ def create(
     team: Annotated[
         str | None, typer.Option(help="The owner's workspace (T…); looked up in Slack by default.")
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="The agent under whose name it asks.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="The agent under whose name it asks.", callback=terminal.no_secret),
+    ] = None,
     expires: Annotated[
         str | None, typer.Option(help="How long it is valid: 90d, 24h; without limit by default.")
     ] = None,

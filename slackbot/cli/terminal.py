@@ -20,6 +20,7 @@ from signoff.durations import seconds_of
 from signoff.formats import enumerated
 from signoff.values import Person
 from slackbot.cards import inert
+from slackbot.masking import NO_NAME, is_no_name
 
 PIPED = 200
 """When piped, for example to grep."""
@@ -88,3 +89,10 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """Safe for a terminal: everything but printable ASCII is escaped."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
+
+
+def no_secret(name: str | None) -> str | None:
+    """For a name that is stored and shown."""
+    if name is not None and is_no_name(name):
+        raise typer.BadParameter(NO_NAME)
+    return name

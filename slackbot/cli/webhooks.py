@@ -23,7 +23,7 @@ commands = typer.Typer(
 
 @commands.command()
 def add(
-    name: Annotated[str, typer.Argument(help="A name for the webhook.")],
+    name: Annotated[str, typer.Argument(help="A name for the webhook.", callback=terminal.no_secret)],
     url: Annotated[str, typer.Argument(help="Its URL: https://…")],
     event: Annotated[
         list[OutboundEvent] | None,

@@ -2,6 +2,7 @@
 
 from slackbot.masking.fair_threads import CARDS
 from slackbot.masking.log_events import clean_error, clean_event, clean_now, guard_tracebacks
+from slackbot.masking.names import NO_NAME, NOT_SECRET, is_no_name
 from slackbot.masking.views import (
     Hidden,
     clean_bodies,

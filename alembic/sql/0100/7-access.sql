@@ -42,6 +42,7 @@ CREATE INDEX ix_key_use_minute ON key_use (minute);
 
 CREATE TABLE http_reply (
     principal text NOT NULL,
+    -- SHA-256 of the `Idempotency-Key`, in hex.
     key text NOT NULL,
     fingerprint bytea NOT NULL,
     status smallint,

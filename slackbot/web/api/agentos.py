@@ -28,7 +28,7 @@ from slackbot.web.api.agentos_shapes import (
     agentos_run,
 )
 from slackbot.web.api.agentos_stream import ended_tools, run_stream
-from slackbot.web.api.agents import IdempotencyKey, Key, Task, stop_run
+from slackbot.web.api.agents import IdempotencyKey, Key, SessionName, Task, stop_run
 from slackbot.web.api.agno import AgentName, SentConfirmations, Wait
 from slackbot.web.api.agno_runs import check_agent, confirm, latest_run, say, until_settled
 from slackbot.web.api.events import Events, Presented, stream_place
@@ -59,6 +59,7 @@ _RUN: dict[int | str, dict[str, Any]] = {
 
 Given = Annotated[Key | None, BeforeValidator(lambda value: value or None)]
 """Empty is the same as missing."""
+Session = Annotated[SessionName | None, BeforeValidator(lambda value: value or None)]
 SessionId = Annotated[Key | None, Query(description="The run's session; any other is refused.")]
 
 
@@ -69,7 +70,7 @@ class AgentOSStart(BaseModel):
 
     message: Annotated[Task, Field(examples=["Delete 50 old records from the users table"])]
     stream: Annotated[bool, Field(examples=[False])] = True
-    session_id: Annotated[Given, Field(examples=["test_session"])] = None
+    session_id: Annotated[Session, Field(examples=["test_session"])] = None
     user_id: Annotated[Given, Field(examples=[None])] = None
     background: bool = False
 
@@ -81,7 +82,7 @@ class AgentOSContinue(BaseModel):
 
     tools: SentConfirmations
     stream: Annotated[bool, Field(examples=[False])] = True
-    session_id: Given = None
+    session_id: Session = None
     user_id: Given = None
 
 

@@ -14,6 +14,7 @@ from agent.domain.run import PendingQuestion, RunLine, RunStatus
 from agent.store import views
 from agent.store.views import RunList
 from agent.usecases import runs
+from slackbot.masking import NOT_SECRET
 from slackbot.reviewing.cancel import cancel
 from slackbot.reviewing.run_starts import MAX_TASK
 from slackbot.web.api.key_votes import PATH, cast_key_vote, key_owner
@@ -31,6 +32,7 @@ router = APIRouter(route_class=StrictRoute, tags=["Agents"])
 
 Task = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TASK, pattern=r"\S")]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+SessionName = Annotated[Key, NOT_SECRET]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL, pattern=r"\S")]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 IdempotencyKey = Annotated[

@@ -11,7 +11,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StringConstraints
 
-from slackbot.web.api.agents import IdempotencyKey, Key, Task
+from slackbot.web.api.agents import IdempotencyKey, Key, SessionName, Task
 from slackbot.web.api.agno_runs import Confirmations, check_agent, confirm, say, until_settled
 from slackbot.web.api.agno_shapes import AgentOut, RunOutput, run_output
 from slackbot.web.api.run_starts import agent_named
@@ -60,7 +60,7 @@ class RunStart(BaseModel):
 
     message: Annotated[Task, Field(examples=["Delete 50 old records from the users table"])]
     user_id: Annotated[Key | None, Field(examples=[None])] = None
-    session_id: Annotated[Key | None, Field(examples=["test_session"])] = None
+    session_id: Annotated[SessionName | None, Field(examples=["test_session"])] = None
     stream: Stream = False
 
 
@@ -77,7 +77,7 @@ class RunContinue(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     tools: SentConfirmations
-    session_id: Key | None = None
+    session_id: SessionName | None = None
     user_id: Key | None = None
     stream: Stream = False
 

@@ -21,7 +21,7 @@ from slackbot.web.api.agents import Reason
 from slackbot.web.api.agno_shapes import AgnoTool, run_tools
 from slackbot.web.api.key_votes import cast_key_vote, key_owner
 from slackbot.web.api.requesters import claimed_requester, is_user_id
-from slackbot.web.api.run_starts import start
+from slackbot.web.api.run_starts import start, stored_start_key
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.problems import ProblemRaised
@@ -147,7 +147,7 @@ async def _conversation(
         return None
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, found)
-        began = await views.run_started_with(connection, f"{caller.name}:{key}") if key else None
+        began = await views.run_started_with(connection, stored_start_key(caller, key)) if key else None
     if began is not None or run is None or run.status is RunStatus.CANCELLED:
         return None
     if run.requester != requester.person:

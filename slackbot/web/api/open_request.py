@@ -25,7 +25,7 @@ from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
 from signoff.description import quoted
 from signoff.values import Action
-from slackbot.masking import clean_description, clean_value
+from slackbot.masking import NOT_SECRET, clean_description, clean_value
 from slackbot.web.api.facts import check_may_send_facts, program_facts
 from slackbot.web.api.generated_description import generated
 from slackbot.web.api.requesters import claimed_requester
@@ -39,15 +39,23 @@ LATER = 60.0
 """Seconds for Retry-After: people have to decide first."""
 
 RequestName = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128)
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128),
+    NOT_SECRET,
 ]
 """A caller's name for a request; usable in a URL without escaping."""
 
-AgentName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=80)]
-ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*$", max_length=128)]
+AgentName = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=80), NOT_SECRET
+]
+ToolName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*$", max_length=128), NOT_SECRET
+]
 _ABOUT_FACTS = {"facts", "facts_failed"}
 
-SessionName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=200)]
+SessionName = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=200), NOT_SECRET
+]
 UserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,20}$")]
 
 _EXAMPLE: dict[str, Any] = {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 
 from agent.domain.api_keys import Principal
 from agent.runtime.agents import Agent
@@ -25,6 +26,11 @@ def agent_named(ctx: WebContext, name: str) -> Agent:
     raise ProblemRaised(404, "no-such-agent", "No such agent", words, near=near, agents=known[:50])
 
 
+def stored_start_key(principal: Principal, key: str) -> str:
+    """A key may be a secret of its program, so the database has its SHA-256."""
+    return f"{principal.name}:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
 async def start(
     ctx: WebContext,
     principal: Principal,
@@ -45,7 +51,7 @@ async def start(
         task,
         requester,
         principal.name,
-        start_key=f"{principal.name}:{start_key}" if start_key else None,
+        start_key=stored_start_key(principal, start_key) if start_key else None,
         session_id=session_id,
         program_user=program_user,
         api_key_id=principal.key_id,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agent.domain.outbound import OutboundEvent
 from agent.usecases import webhooks
+from slackbot.masking import NOT_SECRET
 from slackbot.web.api.shapes import After, Limit, Moment, Page, RequestModel, ResponseModel, page
 from slackbot.web.http.api_keys import Admin
 from slackbot.web.http.bodies import StrictRoute
@@ -23,7 +24,7 @@ Name = Annotated[str, Path(description="The webhook's name.", examples=["ops"])]
 class WebhookIn(RequestModel):
     """A webhook to add."""
 
-    name: str = Field(examples=["ops"])
+    name: Annotated[str, NOT_SECRET] = Field(examples=["ops"])
     url: str = Field(examples=["https://example.com/signoff"])
     events: list[OutboundEvent] = Field(
         default=list(OutboundEvent),

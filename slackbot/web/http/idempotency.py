@@ -47,7 +47,8 @@ async def once(request: Request, principal: Principal, handle: Handle) -> Respon
         raise invalid((HEADER, "has 1 to 255 visible ASCII characters"))
     db = web_context(request).db
     try:
-        begun = await idempotency.reserve(db, principal.name, key, await _fingerprint(request))
+        hashed = hashlib.sha256(key.encode()).hexdigest()  # a program may use a secret as its key
+        begun = await idempotency.reserve(db, principal.name, hashed, await _fingerprint(request))
     except KeyReused:
         raise _used_before() from None
     except CallInProgress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -114,7 +115,8 @@ async def test_a_start_key_starts_once(service: Living) -> None:
     assert first.json()["agent_id"] == second.json()["agent_id"]
     other = await asker.post("/agents", json={**body, "task": "twice", "start_key": "k"})
     assert other.status_code == 409
-    assert await service.house.column("SELECT count(*) FROM agent_run") == [1]
+    [stored] = await service.house.column("SELECT start_key FROM agent_run")
+    assert stored.endswith(hashlib.sha256(b"k").hexdigest())
 
 
 async def test_who_asks_has_no_word_and_it_is_on_record(service: Living) -> None:
