@@ -133,12 +133,12 @@ def state_refusal(request: Reviewable, revision: int) -> Refused | None:
             return Refused(Refusal.WITHDRAWN)
         case RequestStatus.EXPIRED:
             return Refused(Refusal.EXPIRED, at=request.expires_at)
-        case RequestStatus.APPROVED | RequestStatus.REJECTED:
-            people, at = deciders(request.decided_by, request.approved_by), request.decided_at
-            by = "".join(enumerated(list(map(str, people))))
-            return Refused(Refusal.ALREADY_DECIDED, outcome=request.status.value, by=by, at=at)
         case RequestStatus.WAITING:
             return None if revision == request.revision else Refused(Refusal.STALE_REVISION)
+        case outcome:
+            people, at = deciders(request.decided_by, request.approved_by), request.decided_at
+            by = "".join(enumerated(list(map(str, people))))
+            return Refused(Refusal.ALREADY_DECIDED, outcome=outcome.value, by=by, at=at)
 
 
 def edit_refusal(request: Editable, editor: Standing, revision: int, now: datetime) -> Refused | None:

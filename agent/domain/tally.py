@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-Outcome = Literal["approved", "rejected"]
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.verdicts import VERDICTS
 
 
 @dataclass(frozen=True)
@@ -18,20 +18,19 @@ class LiveVote:
 class Tally:
     """``needed``: missing approvals."""
 
-    outcome: Outcome | None
+    outcome: RequestStatus | None
     approvals: int
     needed: int
 
 
 def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
-    """One rejection decides; else so many distinct people must approve. Raises ValueError: could become consent."""
+    """One vote against decides; else so many distinct people must approve. Raises ValueError: could become consent."""
     if approvals_required < 1:
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")
-    unknown = {vote.verdict for vote in votes} - {"approve", "reject"}
-    if unknown:
-        raise ValueError(f"no verdict: {min(unknown)!r}")
-    approvals = len({(vote.team_id, vote.user_id) for vote in votes if vote.verdict == "approve"})
+    given = {Verdict(vote.verdict) for vote in votes}
+    approvals = len({(vote.team_id, vote.user_id) for vote in votes if vote.verdict == Verdict.APPROVE})
     needed = max(0, approvals_required - approvals)
-    if any(vote.verdict == "reject" for vote in votes):
-        return Tally("rejected", approvals, needed)
-    return Tally(None if needed else "approved", approvals, needed)
+    # At most one kind: the first vote against ends the request.
+    if against := given - {Verdict.APPROVE}:
+        return Tally(VERDICTS[min(against)].outcome.status, approvals, needed)
+    return Tally(None if needed else RequestStatus.APPROVED, approvals, needed)

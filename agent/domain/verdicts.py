@@ -78,3 +78,5 @@ VERDICTS: Mapping[str, VerdictWords] = {
         "Choose a reason or write your own; one of them is required.",
     ),
 }
+BY_PEOPLE = tuple(each.outcome.status for each in VERDICTS.values())
+"""Outcomes that votes lead to; all others come without one."""

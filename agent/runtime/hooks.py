@@ -5,6 +5,7 @@ from typing import Any
 import structlog
 
 from agent.domain.run import AnswerKind, CallExecutor
+from agent.domain.verdicts import CAUSES
 from agent.runtime import stored_text
 from agent.runtime.judging.run_calls import read_action
 from agent.runtime.services import Services
@@ -17,7 +18,7 @@ from signoff.values import Action
 
 TIMEOUT = 10.0
 
-_HEARD = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)
+_HEARD = CAUSES | {AnswerKind.DENIED}
 _WAITS = (0.5, 1.0, 2.0, 4.0)
 
 log = structlog.get_logger(__name__)

@@ -44,6 +44,7 @@ from signoff.errors import (
     AlreadyClaimed,
     ApiError,
     ApprovalExpired,
+    Cause,
     CollaborationError,
     Conflict,
     SignoffError,
@@ -73,9 +74,7 @@ INSTRUCTIONS = (
     "call get_decision. Act only if `approved` is true, once, and with exactly the `arguments` of the answer."
 )
 
-Status = Literal[
-    "approved", "not_required", "waiting", "rejected", "expired", "withdrawn", "denied", "used", "error"
-]
+Status = Literal["approved", "not_required", "waiting", Cause, "denied", "used", "error"]
 
 
 class ApprovalResult(BaseModel):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.domain.reports import LEFT, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
-from agent.domain.verdicts import ENDED, VERDICTS
+from agent.domain.verdicts import BY_PEOPLE, ENDED
 from slackbot.cards import blocks, inert
 from slackbot.cards.durations import roughly
 from slackbot.cards.values import Card, Json
@@ -40,9 +40,8 @@ def stats(report: Report) -> Card:
 def outcomes_text(outcomes: Outcomes, median: float | None = None) -> str:
     """`8 of 9 (89 %) approved, 1 expired; median 4 min`."""
     decided = f"{Share(outcomes.approved, outcomes.decided)} approved" if outcomes.decided else "none decided"
-    by_people = [verdict.outcome for verdict in VERDICTS.values()]
-    others = ((each.status, getattr(outcomes, each.status.value)) for each in ENDED if each not in by_people)
-    rest = [f"{count:,} {status.word}" for status, count in others if count]
+    others = [each.status for each in ENDED if each.status not in BY_PEOPLE]
+    rest = [f"{count:,} {each.word}" for each in others if (count := getattr(outcomes, each.value))]
     return f"{', '.join([decided, *rest])}{median_text(median)}"
 
 

@@ -120,11 +120,9 @@ def _standing(view: RequestView, named: int) -> list[Json]:
             return list(_waiting(view))
         case RequestStatus.APPROVED:
             return [*_approved(view, named), *_votes(view)]
-        case RequestStatus.REJECTED:
-            return [_ended(view), *_reason(view)]
         case RequestStatus.EXPIRED:
             return [_ended(view), *_asked_again(view)]
-        case RequestStatus.CANCELLED:
+        case _:
             return [_ended(view), *_reason(view)]
 
 

@@ -16,6 +16,7 @@ from agent.domain.audit import AuditKind
 from agent.domain.call_answers import call_after
 from agent.domain.request import RequestStatus
 from agent.domain.run import CallState
+from agent.domain.verdicts import BY_PEOPLE
 from agent.metrics import DECISIONS
 from agent.store import audit, decisions, outbound, outbox
 from agent.store.audit import AuditEntry, ChainHead
@@ -32,8 +33,7 @@ MAX_WAKEUPS = 50
 """Ended calls whose runs wake at once. Polling finds the others."""
 
 _KINDS = {
-    RequestStatus.APPROVED: AuditKind.REQUEST_DECIDED,
-    RequestStatus.REJECTED: AuditKind.REQUEST_DECIDED,
+    **dict.fromkeys(BY_PEOPLE, AuditKind.REQUEST_DECIDED),
     RequestStatus.EXPIRED: AuditKind.REQUEST_EXPIRED,
     RequestStatus.CANCELLED: AuditKind.REQUEST_WITHDRAWN,
 }
@@ -70,8 +70,7 @@ class RequestEnding:
     @property
     def explained(self) -> bool:
         """A reviewer's words go to the requester in the run's thread."""
-        decided = self.outcome in (RequestStatus.APPROVED, RequestStatus.REJECTED)
-        return decided and not says_nothing(self.reason)
+        return self.outcome in BY_PEOPLE and not says_nothing(self.reason)
 
 
 def end_requests(

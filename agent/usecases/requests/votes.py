@@ -17,6 +17,7 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
+from agent.domain.verdicts import VERDICTS
 from agent.fault_points import point
 from agent.store import audit, decisions, limits, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
@@ -110,7 +111,9 @@ def _vote(
         [LiveVote(p.team_id, p.user_id, v.value) for p, v in counted.items()], request.approvals_required
     )
     same = mine is not None and _is_repeated(mine, ballot)
-    repeats = same and ballot.voter.refusal is None and request.status is _DECIDES[ballot.verdict]
+    repeats = (
+        same and ballot.voter.refusal is None and request.status is VERDICTS[ballot.verdict].outcome.status
+    )
     if repeats and not _shows_nothing(request, ballot):
         return VoteOutcome(request.status, count.approvals, count.needed, repeated=True)
     refused = _refusal(request, ballot)
@@ -128,16 +131,13 @@ def _vote(
         entry = AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot))
         earlier = [(request.head, entry)]
     _conclude(tx, request, count, ballot, earlier, claimant, tuple(counted))
-    return VoteOutcome(RequestStatus(count.outcome or "waiting"), count.approvals, count.needed)
+    return VoteOutcome(count.outcome or RequestStatus.WAITING, count.approvals, count.needed)
 
 
 def _shows_nothing(request: ReviewedRequest, ballot: Ballot) -> bool:
     """The card cannot show the outcome, so the answer says it."""
     place = ballot.place
     return place is not None and request.place is not None and request.place.is_closed_at(place)
-
-
-_DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStatus.REJECTED}
 
 
 def _counted(request: ReviewedRequest, ballot: Ballot) -> dict[Person, Verdict]:
@@ -215,20 +215,19 @@ def _conclude(
             by = {"team": person.team_id, "user": person.user_id}
             decisions.add_run_lines(tx, {request.id: {"line": "voted", **by, **facts}})
         return
-    outcome = RequestStatus(count.outcome)
     decided = RequestEnding(
         request,
         request.digest,
-        outcome,
+        count.outcome,
         request.head,
         person,
         ballot.reason,
         background=request.background,
         run_channel=request.run_channel,
         webhooks=request.webhooks,
-        approved_by=counted if outcome is RequestStatus.APPROVED and len(counted) > 1 else (),
+        approved_by=counted if count.outcome is RequestStatus.APPROVED and len(counted) > 1 else (),
     )
-    if claimant and request.call and outcome is RequestStatus.APPROVED:
+    if claimant and request.call and count.outcome is RequestStatus.APPROVED:
         _decide_and_claim(tx, request.call, decided, earlier, claimant)
     else:
         end_requests(tx, [decided], earlier=earlier)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.tally import LiveVote, tally
+from agent.domain.verdicts import VERDICTS
 
 people = st.tuples(st.sampled_from(["T1", "T2"]), st.sampled_from(["U1", "U2", "U3", "U4"]))
 votes = st.lists(
@@ -22,6 +23,12 @@ def test_outcome_follows_from_distinct_people(cast, quorum):
     assert result.approvals == len(approvers)
     assert result.needed == max(0, quorum - len(approvers))
     assert result.outcome == ("rejected" if rejected else "approved" if len(approvers) >= quorum else None)
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_one_vote_ends_a_request_as_its_words_say(verdict):
+    """Where one approval is enough, each vote leads to the outcome that the table of words has for it."""
+    assert tally([LiveVote("T1", "U1", verdict)], 1).outcome is VERDICTS[verdict].outcome.status
 
 
 def test_ten_votes_of_one_person_are_one():
@@ -43,5 +50,5 @@ def test_nobody_has_voted():
 @pytest.mark.parametrize(("verdict", "quorum"), [("approved", 1), ("", 1), ("approve", 0)])
 def test_defects_are_not_taken_for_votes(verdict, quorum):
     """An unknown verdict or a quorum below one raises instead of deciding."""
-    with pytest.raises(ValueError, match=r"verdict|approval"):
+    with pytest.raises(ValueError, match=r"Verdict|approval"):
         tally([LiveVote("T1", "U1", verdict)], quorum)
