@@ -25,12 +25,15 @@ from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases import probe_write, schedules, sweeps, undelivered
 from signoff.errors import SignoffError
+from signoff.values import Person
 from slackbot.service import open_files
+from slackbot.service.sample_cards import sample_cards
 from slackbot.settings import Settings
 from slackbot.slack_api import manifest
 from slackbot.slack_api.client import RateLimited, SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.workspace import SlackRejected, group_members, identify
+from slackbot.slack_api.error_codes import Meaning
+from slackbot.slack_api.workspace import SlackRejected, Workspace, group_members, identify
 
 MAX_SKEW = 60.0
 """Seconds from Slack's clock; Slack's requests older than five minutes are refused."""
@@ -234,6 +237,7 @@ async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> A
         yield _scopes(headers)
         yield _clock(headers)
     yield await _check_connection(configured)
+    yield await _cards(client, home)
     directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
     for name in sorted(_channels(configured, policy)):
         yield await _channel(directory, name)
@@ -303,6 +307,26 @@ async def _check_connection(configured: Settings) -> Finding:
     except SlackError as error:
         return Finding("way in", False, f"Socket Mode: {error.reason}", _slack_remedy(error, _APP_TOKEN))
     return Finding("way in", True, "Socket Mode")
+
+
+async def _cards(client: SlackClient, home: Workspace) -> Finding:
+    """Slack's own check of each kind of message; it posts nothing."""
+    samples = list(sample_cards(Person(home.team_id, home.bot_user_id), "C0SAMPLE", datetime.now(UTC)))
+    refused: dict[str, str] = {}
+    for kind, card in samples:
+        try:
+            await client.api_call("blocks.validate", json={"blocks": card.blocks})
+        except SlackRefused as error:
+            if error.meaning is not Meaning.MESSAGE:
+                return Finding("cards", True, f"Slack does not check them here ({error.code})")
+            refused[kind] = error.code
+        except SlackError as error:
+            return Finding("cards", True, f"Slack did not check them ({error})")
+    if refused:
+        named = "; ".join(f"{kind} ({code})" for kind, code in refused.items())
+        remedy = "they are sent in a plain form; upgrade Signoff, or report it as a bug"
+        return Finding("cards", False, f"Slack refuses {named}", remedy)
+    return Finding("cards", True, f"Slack accepts all {len(samples)} kinds of messages")
 
 
 async def _channel(directory: Directory, name: str) -> Finding:

@@ -401,3 +401,21 @@ async def test_the_policy_in_force_is_looked_at(clinic: Clinic) -> None:
         sick = await clinic.sick()
     assert sick.part == "policy"
     assert "policy 3 is in force, applied by cli:ada, and cannot be loaded: policy 3:5:" in sick.detail
+
+
+async def test_slack_checks_each_kind_of_message(clinic: Clinic) -> None:
+    """Every kind goes through Slack's own validator; a refused one is named with its code, and nothing is posted."""
+    found = (await clinic.findings())["cards"]
+    assert found.well
+    assert re.fullmatch(r"Slack accepts all 1\d kinds of messages", found.detail)
+    clinic.slack.faults.error("blocks.validate", "invalid_blocks", times=1)
+    found = await clinic.sick()
+    assert found.detail == "Slack refuses a card that waits (invalid_blocks)"
+    assert clinic.slack.messages("C0REVIEW") == []
+
+
+@pytest.mark.parametrize("code", ["unknown_method", "internal_error"])
+async def test_a_slack_that_checks_no_messages_is_well(clinic: Clinic, code: str) -> None:
+    """Where Slack does not offer the check, or fails at it, nothing is said against the messages."""
+    clinic.slack.faults.error("blocks.validate", code, times=None)
+    assert (await clinic.findings())["cards"].well
