@@ -24,6 +24,7 @@ from slackbot.slack.listeners.modals import draw, show
 from slackbot.slack.listeners.run_starts import begin
 
 NOT_STARTED = "Not started"
+FORM_NOT_OPENED = "Slack did not open the form; `/agent run <agent> <task>` starts an agent without it."
 NOT_KNOWN = (
     "Something took too long or failed, and it is not known whether the agent was started. Sending this form again "
     "is safe: it starts one run."
@@ -74,7 +75,8 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
     """The run belongs to the command's channel. False: Slack did not open the form."""
-    return await show(ctx, said.body, agent_modal(forms(ctx), carry=said.channel_id)) is not None
+    form = agent_modal(forms(ctx), carry=said.channel_id)
+    return await show(ctx, said.body, form, FORM_NOT_OPENED) is None
 
 
 def forms(ctx: ListenerContext) -> list[AgentForm]:

@@ -22,7 +22,7 @@ from slackbot.reviewing.visibility import visible_runs
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.modals import Shown, fill, show_empty, tell
+from slackbot.slack.listeners.modals import Shown, Then, fill, show_empty, tell
 
 HEADING = "The agent's answer"
 NOT_OPENED = "Slack did not open the answer in time. Please press the button again."
@@ -33,20 +33,20 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     @app.action(ACTION_ANSWER)
     async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
         what, query = parse_page_value(body["actions"][0].get("value")) or ("", {})
-        view_id = await show_empty(ctx, body, HEADING) if what == PAGE_OF_ANSWER else None
+        draw = drawing(ctx, body, query) if what == PAGE_OF_ANSWER else None
+        refusal = await show_empty(ctx, body, HEADING, draw, NOT_OPENED) if draw else OLD_BUTTON
         await ack()
-        if view_id is None or not begin(ctx, body, view_id, query):
-            tell(ctx, body, NOT_OPENED if what == PAGE_OF_ANSWER else OLD_BUTTON)
+        if refusal:
+            tell(ctx, body, refusal)
 
 
-def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Mapping[str, str]) -> bool:
-    """False: the query belongs to another list."""
+def drawing(ctx: ListenerContext, body: Mapping[str, Any], query: Mapping[str, str]) -> Then | None:
+    """Draws the answer into a modal. None: the query belongs to another list."""
     run_id, turn, page = parse_id(query.get("run")), query.get("turn", ""), query.get("page", "")
     if run_id is None or not turn.isdecimal() or not page.isdecimal():
-        return False
-    work = _answer(ctx, person_of(body), run_id, int(turn[:9]), int(page[:6]))
-    ctx.background.start(fill(ctx, view_id, HEADING, work))
-    return True
+        return None
+    person, number, part = person_of(body), int(turn[:9]), int(page[:6])
+    return lambda view_id: fill(ctx, view_id, HEADING, _answer(ctx, person, run_id, number, part))
 
 
 async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int, page: int) -> Shown:

@@ -99,7 +99,7 @@ async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[s
         form = await form_for(ctx, await waiting_card_of(ctx, click), click)
     except NotFound:
         return edits.NOT_SERVED
-    return None if await show(ctx, body, form) else FORM_NOT_OPENED
+    return await show(ctx, body, form, FORM_NOT_OPENED)
 
 
 async def _open_form(
@@ -110,7 +110,7 @@ async def _open_form(
 ) -> str | None:
     """Look nobody up: a trigger lives for three seconds. The submission checks rights."""
     view = await clean_view(await waiting_card_of(ctx, click))
-    return None if await show(ctx, body, form(view, click.carry(), click.person)) else FORM_NOT_OPENED
+    return await show(ctx, body, form(view, click.carry(), click.person), FORM_NOT_OPENED)
 
 
 async def _ask_again(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:

@@ -60,13 +60,13 @@ async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], reque
         await ack()
         tell(ctx, body, OLD_BUTTON)
         return
-    view_id = await show_empty(ctx, body, HEADING)
+    person = person_of(body)
+    refusal = await show_empty(
+        ctx, body, HEADING, lambda view_id: fill(ctx, view_id, person, request_id), NOT_OPENED
+    )
     await ack()
-    if view_id is None:
-        if body.get("response_url"):
-            tell(ctx, body, NOT_OPENED)
-        return
-    ctx.background.start(fill(ctx, view_id, person_of(body), request_id))
+    if refusal and body.get("response_url"):
+        tell(ctx, body, refusal)
 
 
 async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:

@@ -40,7 +40,7 @@ async def open_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, An
     except GrantRefused as refused:
         return refused.sentence
     form = grant_modal(view, limits, grants.choices_of(ctx.agents, view), click.carry())
-    return None if await show(ctx, body, form) else FORM_NOT_OPENED
+    return await show(ctx, body, form, FORM_NOT_OPENED)
 
 
 async def preview(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, Any]) -> FormError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
@@ -40,12 +41,13 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
     async def opened(ack: AsyncAck, body: dict[str, Any]) -> None:
         read = parse_page_value(body["actions"][0].get("value"))
-        view_id = await show_empty(ctx, body, HEADING) if read and read[0] in listing.LISTS else None
+        refusal: str | None = OLD_BUTTON
+        if read is not None and read[0] in listing.LISTS:
+            draw_page = partial(_in_modal, ctx, body, *read)
+            refusal = await show_empty(ctx, body, HEADING, draw_page, NOT_OPENED)
         await ack()
-        if read is not None and view_id is not None:
-            ctx.background.start(_in_modal(ctx, body, view_id, *read))
-        else:
-            tell(ctx, body, NOT_OPENED if read and read[0] in listing.LISTS else OLD_BUTTON)
+        if refusal:
+            tell(ctx, body, refusal)
 
     app.action(ACTION_PAGE)(turned)
     app.action(ACTION_PAGE_BACK)(turned)
@@ -62,12 +64,15 @@ def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str
                 return False
             ctx.background.start(details.fill(ctx, view["id"], person_of(body), request_id, int(page[:6])))
         case _, "modal" if what == PAGE_OF_ANSWER:
-            return answers.begin(ctx, body, view["id"], query)
+            draw_answer = answers.drawing(ctx, body, query)
+            if draw_answer is None:
+                return False
+            ctx.background.start(draw_answer(view["id"]))
         case _, "home" if what == PAGE_OF_HOME:
             waiting, mine = (Cursor.read(query.get(name)) for name in ("waiting", "mine"))
             ctx.homes.turn_to(person_of(body), waiting, mine)
         case _, "modal" if what in listing.LISTS:
-            ctx.background.start(_in_modal(ctx, body, view["id"], what, query))
+            ctx.background.start(_in_modal(ctx, body, what, query, view["id"]))
         case _, None if what in listing.LISTS:
             ctx.background.start(_in_answer(ctx, body, what, query))
         case _:
@@ -76,7 +81,7 @@ def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str
 
 
 async def _in_modal(
-    ctx: ListenerContext, body: dict[str, Any], view_id: str, what: str, query: dict[str, str]
+    ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str], view_id: str
 ) -> None:
     card = await _page(ctx, body, what, query)
     shown = notice_modal(HEADING, card) if isinstance(card, str) else list_modal(HEADING, [card])

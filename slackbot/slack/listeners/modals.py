@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from agent.database.errors import DatabaseError, DatabaseRefuses
@@ -25,25 +25,63 @@ DRAWN = 3
 """Attempts to draw into a modal."""
 TIMER_MARGIN = 0.01
 """Seconds: more than a timer of the event loop may fire early, when Slack's silence is not over."""
+OPENING = 1.4
+"""Seconds that an acknowledgement waits for Slack to open a modal; with the look-ups before, less than the budget."""
+UNCONFIRMED = "Slack has not said whether the form opened. If you do not see it, please try again; nothing has been recorded."
 FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
+Then = Callable[[str], Coroutine[Any, Any, None]]
 
 
-async def show(ctx: ListenerContext, body: Mapping[str, Any], view: Shown) -> str | None:
-    """Open a modal, on top of the current one if any. Returns its id; `None`: Slack did not open it."""
+async def show(
+    ctx: ListenerContext, body: Mapping[str, Any], view: Shown, not_opened: str, then: Then | None = None
+) -> str | None:
+    """Open a modal, on top of the current one if any; `then` gets its id, in the background.
+
+    Returns what to tell the person if Slack refuses, for example `not_opened`. Slack may take long to answer although
+    the person already sees the modal: then the acknowledgement goes ahead, and a refusal is told later.
+    """
+    opening = asyncio.create_task(_show(ctx, body, view, not_opened, then))
+    answered, _ = await asyncio.wait({opening}, timeout=OPENING)
+    if answered:
+        return opening.result()
+    ctx.background.start(_tell_refusal(ctx, body, opening))
+    return None
+
+
+async def show_empty(
+    ctx: ListenerContext, body: Mapping[str, Any], heading: str, then: Then, not_opened: str
+) -> str | None:
+    """The same for a modal that `then` fills."""
+    return await show(ctx, body, skeleton_modal(heading), not_opened, then)
+
+
+async def _show(
+    ctx: ListenerContext, body: Mapping[str, Any], view: Shown, not_opened: str, then: Then | None
+) -> str | None:
+    try:
+        view_id = await _open(ctx, body, view)
+    except SlackError as error:
+        return UNCONFIRMED if error.taken and not error.status else not_opened
+    if then is not None:
+        ctx.background.start(then(view_id))
+    return None
+
+
+async def _tell_refusal(
+    ctx: ListenerContext, body: Mapping[str, Any], opening: asyncio.Task[str | None]
+) -> None:
+    if refusal := await opening:
+        tell(ctx, body, refusal)
+
+
+async def _open(ctx: ListenerContext, body: Mapping[str, Any], view: Shown) -> str:
+    """Returns the modal's id. Raises SlackError."""
     inside = (body.get("view") or {}).get("type") == "modal"
     opening = ctx.client.views_push if inside else ctx.client.views_open
-    try:
-        answer = await opening(trigger_id=body["trigger_id"], view=view)
-    except SlackError:
-        return None
-    return str((answer.get("view") or {}).get("id") or "") or None
-
-
-async def show_empty(ctx: ListenerContext, body: Mapping[str, Any], heading: str) -> str | None:
-    """Open a modal to be filled later. Returns its id; `None`: Slack did not open it."""
-    return await show(ctx, body, skeleton_modal(heading))
+    answer = await opening(trigger_id=body["trigger_id"], view=view)
+    return str((answer.get("view") or {}).get("id") or "")
 
 
 async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
@@ -93,4 +131,4 @@ def tell(ctx: ListenerContext, body: Mapping[str, Any], sentence: str) -> None:
     if body.get("response_url"):
         ctx.reply_ephemeral(body, refusal_text(sentence))
     else:
-        ctx.background.start(show(ctx, body, notice_modal(NOT_RECORDED, sentence)))
+        ctx.background.start(_open(ctx, body, notice_modal(NOT_RECORDED, sentence)))
