@@ -27,7 +27,9 @@ TIMER_MARGIN = 0.01
 """Seconds: more than a timer of the event loop may fire early, when Slack's silence is not over."""
 OPENING = 1.4
 """Seconds that an acknowledgement waits for Slack to open a modal; with the look-ups before, less than the budget."""
-UNCONFIRMED = "Slack has not said whether the form opened. If you do not see it, please try again; nothing was recorded."
+UNCONFIRMED = (
+    "Slack has not said whether the form opened. If you do not see it, please try again: nothing was saved."
+)
 FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
