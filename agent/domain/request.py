@@ -51,6 +51,13 @@ class ExecutionStatus(StrEnum):
     IN_DOUBT = "in_doubt"
 
 
+NOTHING_DONE = "Nothing was done: "
+"""Begins the error of an attempt that certainly had no effect."""
+
+NOT_STORED = "it ran, but its result cannot be stored: "
+"""Begins the result of a step whose own result has no JSON form."""
+
+
 class ApprovalState(StrEnum):
     """What became of an approval, in words for people."""
 
@@ -61,6 +68,7 @@ class ApprovalState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    NOTHING_DONE = "nothing was done"
     RETRYING = "failed, will be retried"
     IN_DOUBT = "in doubt"
     MARKED_DONE = "marked as done"
@@ -77,6 +85,7 @@ def approval_state(
     execution: ExecutionStatus | None,
     settled_as: str | None,
     retrying: bool,
+    nothing_done: bool,
 ) -> ApprovalState | None:
     """``None``: nothing yet, or not approved. ``execution``: the latest attempt."""
     if status is not RequestStatus.APPROVED:
@@ -89,7 +98,9 @@ def approval_state(
         return ApprovalState.NOT_RUN if stopped else None
     if execution is ExecutionStatus.IN_DOUBT and settled_as in _SETTLED:
         return _SETTLED[settled_as]
-    return ApprovalState.RETRYING if retrying else _EXECUTED[execution]
+    if retrying:
+        return ApprovalState.RETRYING
+    return ApprovalState.NOTHING_DONE if nothing_done else _EXECUTED[execution]
 
 
 _SETTLED = {"done": ApprovalState.MARKED_DONE, "retry": ApprovalState.RETRY_WANTED}

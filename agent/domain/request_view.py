@@ -13,7 +13,15 @@ from agent.domain.ancestors import ancestor_names
 from agent.domain.facts import FactsSource
 from agent.domain.limits import Caller, LimitView
 from agent.domain.people import Exclusion, deciders
-from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict, approval_state
+from agent.domain.request import (
+    NOT_STORED,
+    NOTHING_DONE,
+    ApprovalState,
+    ExecutionStatus,
+    RequestStatus,
+    Verdict,
+    approval_state,
+)
 from agent.domain.rules import Rule
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
@@ -66,6 +74,16 @@ class ExecutionView:
     @property
     def seconds(self) -> float | None:
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else None
+
+    @property
+    def nothing_done(self) -> bool:
+        failed = self.status is ExecutionStatus.FAILED
+        return failed and self.error is not None and self.error.startswith(NOTHING_DONE)
+
+    @property
+    def not_stored(self) -> str | None:
+        """Why its result is missing, though it ran."""
+        return self.result if self.result is not None and self.result.startswith(NOT_STORED) else None
 
     @property
     def awaits_settlement(self) -> bool:
@@ -233,6 +251,7 @@ class RequestView:
             execution=execution.status if execution else None,
             settled_as=execution.settled_as if execution else None,
             retrying=execution is not None and execution.retry_at is not None,
+            nothing_done=execution is not None and execution.nothing_done,
         )
         return became or self.status
 

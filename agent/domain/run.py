@@ -72,6 +72,7 @@ class CallOutcome(StrEnum):
     LAPSED = "lapsed"
     NOT_RUN = "not_run"  # though approved
     FAILED = "failed"
+    NOTHING_DONE = "nothing_done"  # the tool says so
     DENIED = "denied"  # by policy
 
 
@@ -85,7 +86,7 @@ class RunEnding(StrEnum):
     NOT_RUN = "ended: not run"
     FAILED = "ended: failed"
     DENIED = "ended: denied by policy"
-    SEVERAL = "ended: nothing was done"
+    NOTHING_DONE = "ended: nothing was done"
 
 
 _UNDONE = {
@@ -95,6 +96,7 @@ _UNDONE = {
     CallOutcome.LAPSED: RunEnding.LAPSED,
     CallOutcome.NOT_RUN: RunEnding.NOT_RUN,
     CallOutcome.FAILED: RunEnding.FAILED,
+    CallOutcome.NOTHING_DONE: RunEnding.NOTHING_DONE,
     CallOutcome.DENIED: RunEnding.DENIED,
 }
 
@@ -272,7 +274,7 @@ class RunView:
         """If none of its actions was done, or can still be."""
         if not self.call_outcomes or {CallOutcome.OPEN, CallOutcome.DONE}.intersection(self.call_outcomes):
             return None
-        return _UNDONE[self.call_outcomes[0]] if len(self.call_outcomes) == 1 else RunEnding.SEVERAL
+        return _UNDONE[self.call_outcomes[0]] if len(self.call_outcomes) == 1 else RunEnding.NOTHING_DONE
 
     @property
     def standing(self) -> RunStatus | RunEnding | ExecutionStatus | Hold:

@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
-from agent.domain.request import ExecutionStatus
+from agent.domain.request import NOT_STORED, ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.hooks import run_hook
 from agent.runtime.judging.run_calls import Asker
@@ -74,7 +74,7 @@ async def end_unrun(
     if tool is not None and tool.on_refused is not None:
         await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
         await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
-    await _report(services, claim, _failed(why))
+    await _report(services, claim, _undone(why))
 
 
 async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:
@@ -89,7 +89,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
     try:
         arguments = tool.signature.judged_values(claim.action.arguments)
     except MalformedArguments as error:
-        outcome = _failed(f"the arguments no longer fit the tool: {error}; nothing ran")
+        outcome = _undone(f"the arguments no longer fit the tool: {error}")
         await _report(services, claim, outcome)
         return outcome
     if tool.signature.context is not None:
@@ -103,7 +103,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         # The service stops. If retryable, the next process finds the call when the lease has expired.
         unbegun = call.abandon()
         if not tool.repeatable:
-            stopped = _failed("the service stopped before it began; nothing ran")
+            stopped = _undone("the service stopped before it began")
             doubtful = _doubtful(call, "the service stopped while it ran")
             await _report(services, claim, stopped if unbegun else doubtful)
         raise
@@ -113,7 +113,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         services.watch(_await_late_result(services, claim, tool, call))
         return None  # ready again when the lease has expired
     elif call.withdraw():
-        outcome = _failed(user_code.BLOCKED)
+        outcome = _undone(user_code.BLOCKED)
     else:
         services.watch(_await_late_result(services, claim, tool, call))
         outcome = _overdue(tool, call, f"it did not end within {tool.timeout:g} s")
@@ -125,7 +125,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
 def _check_lease(services: Services, claim: Claim) -> None:
     """Begin only under a valid lease: once it has ended, a person may have settled the attempt."""
     if not services.heartbeat.holds_lease(claim.execution_id):
-        raise NotDone("the worker was delayed for longer than its lease before the call began; nothing ran")
+        raise NotDone("the worker was delayed for longer than its lease before the call began")
 
 
 async def _await_late_result(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
@@ -146,7 +146,7 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
         case None:
             return _outcome_of(tool, ended.result(), seconds)
         case NotDone() as nothing:
-            return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
+            return Outcome(ExecutionStatus.FAILED, stored_text.nothing_done(nothing), seconds)
         case error if (later := tool.seconds_to_retry(error, claim.attempt)) is not None:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds, retry_after=later)
         case TimeoutError() as error:  # the awaited effect may have happened
@@ -173,8 +173,14 @@ def _outcome_of(tool: Tool, result: Any, seconds: float) -> Outcome:
         return Outcome(ExecutionStatus.SUCCEEDED, tool.stored_result(result), seconds)
     except ValueError as error:
         # Its effect has happened and counts. The text is not JSON, so the step raises it.
-        words = f"it ran, but its result cannot be stored: {stored_text.error_text(error)}"
+        words = f"{NOT_STORED}{stored_text.error_text(error)}. {_DONE_ANYHOW}"
         return Outcome(ExecutionStatus.SUCCEEDED, words, seconds)
+
+
+_DONE_ANYHOW = (
+    "It is done, and resuming the run does not repeat it: correct what the function returns, then start a new run for "
+    "what is left."
+)
 
 
 def _overdue(tool: Tool, call: UserCall, what: str) -> Outcome:
@@ -188,8 +194,8 @@ def _doubtful(call: UserCall, what: str) -> Outcome:
     return Outcome(ExecutionStatus.IN_DOUBT, text, call.seconds)
 
 
-def _failed(why: str) -> Outcome:
-    return Outcome(ExecutionStatus.FAILED, why)
+def _undone(why: str) -> Outcome:
+    return Outcome(ExecutionStatus.FAILED, stored_text.nothing_done(why))
 
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:

@@ -11,7 +11,7 @@ from agent.domain.errors import NotFound
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
 from agent.domain.run import CallExecutor
-from agent.runtime import attempts
+from agent.runtime import attempts, stored_text
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.concurrency import limits_of
 from agent.runtime.heartbeat import lease_clock
@@ -220,7 +220,7 @@ async def give_up(
             services.db,
             work.call.id,
             work.call.request_id,
-            why,
+            stored_text.nothing_done(why),
             worker=services.worker,
             policy_epoch=by,
             judgement=judgement,

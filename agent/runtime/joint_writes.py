@@ -8,6 +8,7 @@ from uuid import UUID
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.domain.request import ExecutionStatus
+from agent.runtime import stored_text
 from agent.runtime.waves import Wave
 from agent.usecases import executions, runs
 from agent.usecases.executions import CallToClaim, Claim, Outcome, Report
@@ -53,7 +54,9 @@ class JointWrites:
         """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
         if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
             words = "the service stopped before it began; nothing ran"
-            await self.reports.join(Report(claim, Outcome(ExecutionStatus.FAILED, words)))
+            await self.reports.join(
+                Report(claim, Outcome(ExecutionStatus.FAILED, stored_text.nothing_done(words)))
+            )
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:
         """The service stops: another worker may make the turn at once."""

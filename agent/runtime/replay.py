@@ -119,9 +119,19 @@ async def _returned(look: _Look, answer: Any) -> None:
         await _withdraw(look, look.journal.unanswered)
         await runs.release(look.services.db, leased.lease, leased.heard)
         return
-    text = None if answer is None else stored_text.result_text(answer)
+    try:
+        text = None if answer is None else stored_text.answer_text(answer)
+    except ValueError as error:
+        words = f"its result cannot be stored: {error}. {_ONLY_THE_RESULT}"
+        await _end(look, RunStatus.FAILED, words, words)
+        return
     turn = Turn(text or "Done.", (), 0, leased.heard)
     await look.services.joint_writes.turns.join(MadeTurn(leased.lease, turn))
+
+
+_ONLY_THE_RESULT = (
+    "All of its steps are done: correct what the function returns, then resume the run; no step is repeated."
+)
 
 
 async def _withdraw(look: _Look, abandoned: Sequence[CallView]) -> None:

@@ -45,8 +45,8 @@ class StepTool(Tool):
         """Raises ValueError if too large or not JSON."""
         try:
             encoded = to_json(value)
-        except ValueError:
-            raise ValueError(f"it returned {type(value).__name__}, {stored_text.NO_JSON}") from None
+        except (ValueError, TypeError, RecursionError):
+            raise ValueError(f"it {stored_text.no_json(value)}") from None
         if len(encoded) > MAX_BYTES:
             raise ValueError(f"it returned {len(encoded):,} bytes, and {MAX_BYTES:,} can be kept")
         return encoded.decode()

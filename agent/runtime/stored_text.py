@@ -8,6 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent.domain.repetitions import repetitions
+from agent.domain.request import NOTHING_DONE
 from agent.runtime import author_frames
 from signoff.description import bounded, whole_words
 from signoff.masks import mask, redact_by_name
@@ -35,13 +36,28 @@ def result_text(value: Any) -> str:
     """Strings as they are, all else as JSON; long results are cut, with a note."""
     if value is None:
         return "Done."
+    try:
+        return answer_text(value)
+    except ValueError:  # the effect has happened
+        return f"{_cut(storable_text(_shown(value)))}\n[the tool {no_json(value)}]"
+
+
+def answer_text(value: Any) -> str:
+    """As `result_text`. Raises ValueError for what is not JSON."""
     if isinstance(value, str):
         return _cut(storable_text(value))
     try:
         return _cut(storable_text(to_json(value, inf_nan_mode="constants").decode()))
     except (ValueError, TypeError, RecursionError):
-        # The effect has happened.
-        return f"{_cut(storable_text(_shown(value)))}\n[the tool returned {type(value).__name__}, {NO_JSON}]"
+        raise ValueError(f"it {no_json(value)}") from None
+
+
+def no_json(value: Any) -> str:
+    return f"returned {type(value).__name__}, {NO_JSON}"
+
+
+def nothing_done(why: object) -> str:
+    return storable_text(f"{NOTHING_DONE}{why}".removesuffix("; nothing ran"))
 
 
 def error_text(raised: BaseException) -> str:

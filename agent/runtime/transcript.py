@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain import changes
+from agent.domain.request import NOTHING_DONE
 from agent.domain.run import AnswerKind, CallState, CallView, Message
 from agent.runtime.agents import Agent
 from signoff.canonical import parse_arguments
@@ -116,7 +117,7 @@ def outcome(kind: AnswerKind, words: str | None) -> str:
         AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done. {text}".strip(),
         AnswerKind.RESULT: text,
     }
-    return sentences.get(kind, f"Error: {text}")
+    return sentences.get(kind, text if text.startswith(NOTHING_DONE) else f"Error: {text}")
 
 
 def _pending(agent: Agent, call: CallView) -> str:

@@ -12,7 +12,7 @@ from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
-from agent.domain.request import ExecutionStatus
+from agent.domain.request import NOTHING_DONE, ExecutionStatus
 from agent.domain.run import CallExecutor
 from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox
@@ -178,7 +178,9 @@ def write_outcome(
     tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
     finish(tx, attempt.id, outcome.status, outcome.text, head.at)
-    detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
+    detail: dict[str, object] = {"execution": str(attempt.id), "attempt": attempt.attempt}
+    if outcome.text.startswith(NOTHING_DONE):
+        detail["nothing_done"] = True
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
     facts: dict[str, object] = {"seconds": outcome.seconds}
     if outcome.status is not ExecutionStatus.SUCCEEDED:

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.request import NOTHING_DONE, ExecutionStatus, RequestStatus
 from agent.domain.run import Hold, RunEnding, RunStatus, RunView
 from agent.domain.short_ids import short_id
 from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
@@ -148,7 +148,7 @@ _RUN_SIGNS: dict[RunStatus | RunEnding | ExecutionStatus | Hold, str] = {
     RunEnding.NOT_RUN: "🚫",
     RunEnding.FAILED: "❌",
     RunEnding.DENIED: "❌",
-    RunEnding.SEVERAL: "❌",
+    RunEnding.NOTHING_DONE: "❌",
 }
 
 
@@ -183,6 +183,9 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
     outcome = _OUTCOME_LINES.get(kind)
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
+    if kind == "failed" and str(body.get("text")).startswith(NOTHING_DONE):
+        why = str(body["text"]).removeprefix(NOTHING_DONE)
+        words, label, body = status.NOTHING_WAS_DONE, "Why:", {**body, "text": why, "seconds": None}
     return _line(kind, words, label, body, delivery_id, outcome)
 
 

@@ -411,7 +411,7 @@ async def test_a_claim_of_a_service_that_stops_is_not_left_in_doubt(database: Da
         )
     await joint.finish()
     attempts = await column(database, "SELECT status || ': ' || error FROM execution")
-    assert attempts == ["failed: the service stopped before it began; nothing ran"]
+    assert attempts == ["failed: Nothing was done: the service stopped before it began"]
     assert await invariants.broken(database) == []
 
 

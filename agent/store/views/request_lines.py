@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, and_, bindparam, case, func, select
 
 from agent.domain.grants import GRANT
-from agent.domain.request import ExecutionStatus, RequestStatus, approval_state
+from agent.domain.request import NOTHING_DONE, ExecutionStatus, RequestStatus, approval_state
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Behalf
 from agent.domain.run import CallState
@@ -29,7 +29,11 @@ team = bindparam("team", type_=Text)
 of_team = request.c.team_id == team
 _grant_requester = func.jsonb_extract_path_text(_revision.c.arguments, "requester")
 _attempt = (
-    select(func.json_build_array(execution.c.status, settlement.c.verdict))
+    select(
+        func.json_build_array(
+            execution.c.status, settlement.c.verdict, func.starts_with(execution.c.error, NOTHING_DONE)
+        )
+    )
     .outerjoin(settlement, settlement.c.execution_id == execution.c.id)
     .where(execution.c.request_id == request.c.id)
     .order_by(execution.c.attempt.desc())
@@ -105,7 +109,7 @@ def history_line(row: Row[Any]) -> HistoryLine:
 
 
 def _converted(row: Row[Any]) -> dict[str, object]:
-    executed, settled_as = row.attempt or (None, None)
+    executed, settled_as, nothing_done = row.attempt or (None, None, None)
     stopped, retrying, lapsed, handed_over = row.call or (False, False, False, False)
     approval = approval_state(
         RequestStatus(row.status),
@@ -116,6 +120,7 @@ def _converted(row: Row[Any]) -> dict[str, object]:
         execution=ExecutionStatus(executed) if executed else None,
         settled_as=settled_as,
         retrying=bool(retrying),
+        nothing_done=bool(nothing_done),
     )
     return {
         "approval": approval,

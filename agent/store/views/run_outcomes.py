@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Text, case, cast, distinct, exists, func, or_, select
 
+from agent.domain.request import NOTHING_DONE
 from agent.domain.run import AnswerKind, CallOutcome, CallState, RunStatus
 from agent.store.tables import agent_run, approval_request, execution, tool_call
 
@@ -32,6 +33,7 @@ def call_outcomes() -> ColumnElement[Any]:
         (call.c.answer_kind.in_(_NOT_ALLOWED), cast(call.c.answer_kind, Text)),
         (or_(handed_down, ~or_(asked, begun)), None),
         (call.c.answer_kind != AnswerKind.ERROR, CallOutcome.DONE.value),
+        (func.starts_with(call.c.answer, NOTHING_DONE), CallOutcome.NOTHING_DONE.value),
         (begun, CallOutcome.FAILED.value),
         else_=CallOutcome.NOT_RUN.value,
     )

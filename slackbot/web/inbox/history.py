@@ -107,6 +107,8 @@ def _words(kind: str, detail: Mapping[str, Any]) -> str:
         return vote.outcome.status.word if vote else "voted"
     if kind == AuditKind.REQUEST_DECIDED:
         return f"decided it: {detail.get('outcome') or 'settled'}"
+    if kind == AuditKind.EXECUTION_FAILED and detail.get("nothing_done"):
+        return "did nothing"
     if kind == AuditKind.EXECUTION_RETRY_WANTED:
         return "voted for Retry, which needs more people"
     if kind == AuditKind.EXECUTION_SETTLED:

@@ -89,6 +89,7 @@ _COLOURS: Mapping[type[State], Mapping[State, str]] = {
         ApprovalState.RUNNING: "working",
         ApprovalState.DONE: "approved",
         ApprovalState.FAILED: "rejected",
+        ApprovalState.NOTHING_DONE: "cancelled",
         ApprovalState.RETRYING: "working",
         ApprovalState.IN_DOUBT: "doubt",
         ApprovalState.MARKED_DONE: "approved",
@@ -117,7 +118,7 @@ _COLOURS: Mapping[type[State], Mapping[State, str]] = {
         RunEnding.NOT_RUN: "cancelled",
         RunEnding.FAILED: "rejected",
         RunEnding.DENIED: "rejected",
-        RunEnding.SEVERAL: "rejected",
+        RunEnding.NOTHING_DONE: "rejected",
     },
 }
 """By type first, because equal texts of two enumerations are one key."""

@@ -147,9 +147,9 @@ async def test_an_approval_covers_the_retries(stage) -> None:
     ("now", "answer", "attempts"),
     [
         (Policy(rules=(LARGE,)), "paid", 2),
-        (DENY, "Error: policy denies this now", 1),
-        (replace(ALLOW, denials=(NEVER,)), "Error: policy denies this now: too late for that", 1),
-        (Policy(rules=(ALL,)), "Error: this needs approval now", 1),
+        (DENY, "Nothing was done: policy denies this now", 1),
+        (replace(ALLOW, denials=(NEVER,)), "Nothing was done: policy denies this now: too late for that", 1),
+        (Policy(rules=(ALL,)), "Nothing was done: this needs approval now", 1),
     ],
     ids=["lets it run", "denies unmatched", "denies", "asks"],
 )

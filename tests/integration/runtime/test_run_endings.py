@@ -39,6 +39,8 @@ def refund(order: int) -> str:
     """Refund an order."""
     if order == 404:
         raise NotDone("there is no such order")
+    if order == 500:
+        raise ValueError("out of order")
     return f"refunded {order}"
 
 
@@ -118,7 +120,8 @@ async def completed(on: Stage, proposed: Sequence[tuple[str, int]], *acts: Act) 
         ([("refund", 1)], [expire], "⌛ Ended: expired"),
         ([("refund", 1)], [withdraw], "🚫 Ended: withdrawn"),
         ([("ship", 1)], [lapse], "⌛ Ended: lapsed"),
-        ([("refund", 404)], [approve], "❌ Ended: failed"),
+        ([("refund", 500)], [approve], "❌ Ended: failed"),
+        ([("refund", 404)], [approve], "❌ Ended: nothing was done"),
         ([("close_shop", 1)], [], "❌ Ended: denied by policy"),
         ([("look_up", 1), ("refund", 1)], [reject], "❌ Ended: rejected"),
         ([("voucher", 101)], [reject], "❌ Ended: rejected"),

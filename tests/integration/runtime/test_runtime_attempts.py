@@ -143,7 +143,7 @@ async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
             ValueError("no such\ncolumn"),
             r"Error: ValueError: no such column \(test_runtime_attempts\.py:\d+\)",
         ),
-        (NotDone("the table is empty"), "Error: the table is empty"),
+        (NotDone("the table is empty"), "Nothing was done: the table is empty"),
         (SystemExit(3), "Error: RuntimeError: SystemExit: 3"),
     ],
 )
@@ -233,7 +233,10 @@ async def test_a_tool_that_could_not_begin_in_time_is_not_in_doubt(stage) -> Non
     await on.go("worker", "go")
     release.set()
     await blocking
-    assert on.model.requests[1]["messages"][-1]["content"] == f"Error: {BLOCKED}"
+    assert (
+        on.model.requests[1]["messages"][-1]["content"]
+        == f"Nothing was done: {BLOCKED.removesuffix('; nothing ran')}"
+    )
     assert ([row[0] for row in await attempts(on)], paid) == (["failed"], [])
 
 
