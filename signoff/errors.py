@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from signoff.formats import after_colon
+
 
 class SignoffError(Exception):
     """Base class of all Signoff errors. Picklable."""
@@ -59,10 +61,10 @@ class CollaborationError(SignoffError):
         reviewer: str | None = None,
     ) -> None:
         by = f" by {reviewer}" if reviewer else ""
-        why = f": {reason}" if reason else ""
-        self.args = (
-            f"{cause}{by}{why} (request {request_id})",
-        )  # OSError would not take them from `__init__`
+        about = f" (request {request_id})"
+        why = after_colon(reason) if reason else ""
+        words = f"{cause}{by}{about}{why}" if "\n" in why else f"{cause}{by}{why}{about}"
+        self.args = (words,)  # OSError would not take them from `__init__`
         self.cause = cause
         self.request_id = request_id
         self.reason = reason

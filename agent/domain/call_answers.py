@@ -7,6 +7,7 @@ from uuid import UUID
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.domain.verdicts import NOBODY_DECIDED, OUTCOMES
+from signoff.formats import after_colon
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class EndedCall:
 
     def note(self, given: CallAnswer) -> str:
         about = f" (request {self.request_id})" if self.request_id else ""
-        words = f": {given.text}" if given.text else ""
+        words = after_colon(given.text) if given.text else ""
         outcome = f"Outcome of {self.tool} {self.raw_arguments}{about}: {given.kind.value}{words}"
         return f"{outcome}\n{self.approval}" if self.approval else outcome
 
@@ -57,6 +58,6 @@ def answer_of_ended_run(agent: str, status: RunStatus, cause: str, reason: str |
         return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {agent} was cancelled")
     if status is RunStatus.DENIED:
         said = f"{NOBODY_DECIDED} on" if cause == "expired" else "a person rejected"
-        why = f": {reason}" if reason else ""
+        why = after_colon(reason) if reason else ""
         return CallAnswer(AnswerKind.STOPPED, f"{cause}: {said} what the agent {agent} asked for{why}")
     return CallAnswer(AnswerKind.ERROR, f"the agent {agent} failed: {cause}")

@@ -4,6 +4,7 @@ from typing import Any
 from agent.domain.request_view import Change
 from signoff.canonical import canonical_bytes
 from signoff.description import plain
+from signoff.formats import approval_notes
 from signoff.json_paths import Step, format_path
 from signoff.masks import TextSpan, has_mask, redact_value
 from signoff.values import Action
@@ -55,7 +56,7 @@ def touches_hidden(
 
 
 def approval_note(made: Sequence[Change], notes: Sequence[str]) -> str:
-    lines = [f"Note given by a reviewer with the approval: {each}" for each in notes]
+    lines = [approval_notes(notes)] if notes else []
     if made:
         parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)
         lines.insert(0, f"A reviewer changed the arguments before approving: {parts}.")

@@ -25,6 +25,7 @@ from agent.store.grants import GrantState
 from agent.store.views import OpenCallDetails, QuestionContext
 from agent.usecases import requests, runs
 from signoff.errors import CollaborationError, Conflict, MalformedArguments
+from signoff.formats import after_colon
 
 log = structlog.get_logger(__name__)
 
@@ -196,7 +197,7 @@ def _earlier_rejection(context: QuestionContext) -> str | None:
     """People are not asked twice in a run: the model gets the earlier rejection."""
     if (rejected := context.rejection) is None:
         return None
-    why = f"; reason given by the reviewer: {rejected.reason}" if rejected.reason else ""
+    why = f"; reason given by the reviewer{after_colon(rejected.reason)}" if rejected.reason else ""
     return f"the same action was already rejected in this run, see request {rejected.request_id}{why}"
 
 

@@ -18,6 +18,7 @@ from agent.runtime.agents import Agent
 from signoff.canonical import parse_arguments
 from signoff.description import bounded
 from signoff.errors import MalformedArguments
+from signoff.formats import quoted
 from signoff.values import Action
 
 ChatMessage = dict[str, Any]
@@ -40,7 +41,7 @@ def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -
         if message.role == "assistant":
             said.extend(_turn(agent, message, by_turn.get(message.turn, [])))
         elif message.role == "note":
-            said.append({"role": "user", "content": _quoted(message.text or "")})
+            said.append({"role": "user", "content": f"{_NOTE}\n{quoted(message.text or '')}"})
         else:
             said.append({"role": "user", "content": message.text or ""})
     return said
@@ -102,19 +103,20 @@ def answer_text(agent: Agent, call: CallView) -> str:
 def outcome(kind: AnswerKind, words: str | None) -> str:
     """A refusal names its cause: a person, the deadline or policy."""
     text = words or ""
-    why = words or "no reason was given"
+    why = f"Reason:\n{quoted(text)}" if text else "No reason was given."
+    note = f" Their note:\n{quoted(text)}" if text else ""
     sentences = {
-        AnswerKind.REJECTED: f"A reviewer rejected this action; it was not executed. Reason: {why}",
+        AnswerKind.REJECTED: f"A reviewer rejected this action; it was not executed. {why}",
         AnswerKind.EXPIRED: (
             "No decision arrived before the deadline (expired); this is not a rejection. "
             "The action was not executed."
         ),
-        AnswerKind.WITHDRAWN: f"The request was withdrawn ({why}). The action was not executed.",
-        AnswerKind.DENIED: f"Policy denies this action ({why}). Nobody was asked, nothing was executed.",
+        AnswerKind.WITHDRAWN: f"The request was withdrawn. The action was not executed. {why}",
+        AnswerKind.DENIED: f"Policy denies this action. Nobody was asked, nothing was executed. {why}",
         AnswerKind.STOPPED: (
-            f"The agent that this task was delegated to was stopped ({text}). What it had already done is not undone."
+            f"The agent that this task was delegated to was stopped. What it had already done is not undone. {why}"
         ),
-        AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done. {text}".strip(),
+        AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done.{note}",
         AnswerKind.RESULT: text,
     }
     return sentences.get(kind, text if text.startswith(NOTHING_DONE) else f"Error: {text}")
@@ -133,11 +135,6 @@ def _pending(agent: Agent, call: CallView) -> str:
     own = _own_words(agent, call)
     follow_up = "The outcome follows in a later note."
     return f"{own} ({state}) {follow_up}" if own else f"Waiting for approval, {state}. {follow_up}"
-
-
-def _quoted(text: str) -> str:
-    """Mark each line, so that none can pass for anything else."""
-    return "\n".join([_NOTE, *(f"> {line}" for line in text.splitlines())])
 
 
 def _own_words(agent: Agent, call: CallView) -> str | None:

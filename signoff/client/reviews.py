@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from signoff.errors import AlreadyClaimed, Cause, CollaborationError
+from signoff.formats import enumerated
 
 log = logging.getLogger("signoff.client")
 
@@ -109,6 +110,12 @@ class Approval:
     digest: str | None = None
     notes: tuple[str, ...] = ()
     approved_by: tuple[str, ...] = ()
+
+    @property
+    def by(self) -> str:
+        """` by U1 and U2`: all who approved; empty if nobody had to."""
+        people = self.approved_by or ((self.reviewer,) if self.reviewer else ())
+        return f" by {''.join(enumerated(people))}" if people else ""
 
 
 @dataclass(frozen=True, slots=True)

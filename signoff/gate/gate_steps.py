@@ -198,10 +198,9 @@ class Gate:
             except (GateClosed, SignoffError) as shut:
                 self._report(claim, error=f"not run: {shut}")
                 raise
-            who = f" by {approval.reviewer}" if approval.reviewer else ""
             # The approval's arguments have their secrets masked: many people read CI logs.
             with_what = f", with {json.dumps(dict(approval.arguments))}" if changed else ""
-            self.say(f"approved{who}{with_what}")
+            self.say(f"approved{approval.by}{with_what}")
             for note in approval.notes:
                 self.say(f"note of a reviewer: {note}")
             named = {"SIGNOFF_REQUEST_ID": claim.id, "SIGNOFF_IDEMPOTENCY_KEY": claim.idempotency_key}

@@ -12,7 +12,7 @@ from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.handover import hand_over
 from signoff.errors import CollaborationError, Conflict, SignoffError
-from signoff.formats import enumerated
+from signoff.formats import approval_notes
 from signoff.gate.coding_agents import CodingAgent, Permission, ToolCall
 from signoff.gate.open_questions import open_question
 from signoff.masks import has_mask
@@ -56,7 +56,7 @@ class HookSteps:
             try:
                 permission = self._handed_over(concluded(asked))
             except CollaborationError as refusal:
-                return Permission("deny", f"{refusal}. Do not do it in another way.")
+                return Permission("deny", f"do not do it in another way: it was {refusal}")
             question.close()
             return permission
 
@@ -94,8 +94,8 @@ class HookSteps:
         return shown == self._context | masked
 
     def _handed_over(self, approval: Approval) -> Permission:
-        by = f"Signoff: approved{_by(approval)}"
-        notes = tuple(f"Note given by a reviewer with the approval: {each}" for each in approval.notes)
+        by = f"Signoff: approved{approval.by}"
+        notes = tuple(approval_notes([each]) for each in approval.notes)
         if not self.call.is_where_it_was:
             return Permission("deny", f"{self.call.cwd} leads to another directory since people were asked")
         if approval.edited and not self.agent.takes_changes:
@@ -145,11 +145,6 @@ def _later(asked: Review) -> str:
     )
 
 
-def _by(approval: Approval) -> str:
-    people = approval.approved_by or ((approval.reviewer,) if approval.reviewer else ())
-    return f" by {''.join(enumerated(people))}" if people else ""
-
-
 def _changed(before: Mapping[str, Any], approval: Approval) -> str:
     """Secrets are masked."""
     now = dict(approval.arguments)
@@ -159,6 +154,6 @@ def _changed(before: Mapping[str, Any], approval: Approval) -> str:
         if before.get(name) != now.get(name) or (name in before) != (name in now)
     ]
     return (
-        f"it was approved{_by(approval)} with other arguments, which this hook cannot set: {'; '.join(changes)} "
+        f"it was approved{approval.by} with other arguments, which this hook cannot set: {'; '.join(changes)} "
         f"(request {approval.id}). Make the call with these arguments."
     )

@@ -49,6 +49,7 @@ from signoff.errors import (
     Conflict,
     SignoffError,
 )
+from signoff.formats import approval_notes
 from signoff.sessions import session_named
 from signoff.values import Action
 
@@ -383,10 +384,9 @@ def _deny(why: str) -> str:
 
 
 def _approval(decision: Approval) -> str:
-    by = f" by {decision.reviewer}" if decision.reviewer else ""
     changed = ", who changed the arguments" if decision.edited else ""
-    notes = "".join(f" Note given by a reviewer with the approval: {each}" for each in decision.notes)
-    return f"Approved{by}{changed}. Do it once, with exactly these arguments.{notes}"
+    notes = f"\n{approval_notes(decision.notes)}" if decision.notes else ""
+    return f"Approved{decision.by}{changed}. Do it once, with exactly these arguments.{notes}"
 
 
 def _refused(name: str, error: Exception) -> ApprovalResult:

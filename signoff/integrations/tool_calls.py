@@ -20,6 +20,7 @@ from signoff.client import (
 )
 from signoff.client.facts import FACTS_MAX_AGE, FactsByTool, facts_of
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
+from signoff.formats import approval_notes
 from signoff.sessions import session_named
 
 log = logging.getLogger("signoff.client")
@@ -142,7 +143,7 @@ async def report_outcome(
 
 def approval_note(approval: Approval) -> str | None:
     """Secrets are masked."""
-    lines = [f"Note given by a reviewer with the approval: {each}" for each in approval.notes]
+    lines = [approval_notes(approval.notes)] if approval.notes else []
     if approval.edited:
         changed = json.dumps(approval.arguments, ensure_ascii=False)
         lines.insert(0, f"A reviewer changed the arguments of {approval.action}; it ran with {changed}.")
@@ -151,4 +152,4 @@ def approval_note(approval: Approval) -> str | None:
 
 def with_note(result: Any, approval: Approval) -> Any:
     note = approval_note(approval)
-    return f"{result}\n({note})" if note and isinstance(result, str) else result
+    return f"{result}\n{note}" if note and isinstance(result, str) else result

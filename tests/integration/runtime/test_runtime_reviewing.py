@@ -138,7 +138,8 @@ async def test_notes_reach_the_model_and_the_runs_thread(stage, world, backgroun
     heard = on.model.requests[-1]["messages"][-1]["content"]
     assert "paid 1" in heard
     for note in ("once only", "tell the customer"):
-        assert f"Note given by a reviewer with the approval: {note}" in heard
+        mark = "> " if background else ""
+        assert f"{mark}Note given by a reviewer with the approval:\n{mark}> {note}" in heard
     lines = "SELECT body ->> 'line', body ->> 'user', body ->> 'reason' FROM delivery WHERE kind = 'run_line'"
     notes = [tuple(each) for each in await on.sql(f"{lines} AND body ->> 'reason' <> '' ORDER BY id")]
     assert notes == [

@@ -49,7 +49,7 @@ def test_the_model_is_told_what_was_changed_and_written():
     second = Action("pay", "2", {"amount": 8, "to": "Bea"})
     assert approval_note(between(first.canonical, second.canonical), ["Not more"]) == (
         'A reviewer changed the arguments before approving: $.amount from 10 to 8; $.to from "Ann" to "Bea".\n'
-        "Note given by a reviewer with the approval: Not more"
+        "Note given by a reviewer with the approval:\n> Not more"
     )
     assert approval_note(between(first.canonical, first.canonical), ()) == ""
     assert approval_note(between(None, second.canonical), ()) == ""
