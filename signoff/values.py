@@ -1,6 +1,7 @@
 """Values of an approval. Digest, card and execution all read an action's canonical bytes."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,6 +25,40 @@ COMMAND = "signoff_command"
 
 FOLDER = "signoff_folder"
 """Holds the directory of a coding agent's call, without symbolic links. Reviewers cannot edit it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How a name is written: `pattern` for machines, `words` for people, who follow the name."""
+
+    pattern: str
+    most: int
+    words: str
+
+    def problem(self, given: str) -> str | None:
+        if (
+            "\n" in given or re.search(self.pattern, given, re.ASCII) is None
+        ):  # `$` also matches before a last \n
+            return self.words
+        return f"must have at most {self.most} characters" if len(given) > self.most else None
+
+
+ACTION_NAME = Spelling(
+    r"^[A-Za-z_][A-Za-z0-9_.:-]*$",
+    128,
+    "must have only letters, digits and `_.:-`, and begin with a letter or `_`, such as `delete_records`",
+)
+REQUEST_NAME = Spelling(
+    r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$",
+    128,
+    "must have only letters, digits and `_.:@~-`, and begin with a letter, a digit or `_`, such as `delete-42`",
+)
+SLACK_USER = Spelling(r"^[UW][A-Z0-9]{2,20}$", 21, "must be a person's id in Slack, such as `U012ABCDEF`")
+ARGUMENT_NAME = Spelling(
+    r"^[A-Za-z_][A-Za-z0-9_.-]*$",
+    64,
+    "must have only letters, digits and `_.-`, and begin with a letter or `_`, such as `env`",
+)
 
 
 @dataclass(frozen=True)

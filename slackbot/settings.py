@@ -70,6 +70,13 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
 
 
+_NAME = r"^[a-z_][a-z0-9_]{0,62}$"
+_NAME_WORDS = (
+    "must have at most 63 lower-case letters, digits and `_`, and begin with a letter or `_`, "
+    "such as `signoff`"
+)
+
+
 def _named(name: str, **more: Any) -> Any:
     return Field(validation_alias=AliasChoices(name), **more)
 
@@ -79,8 +86,8 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = _named("DATABASE_URL", default=None)
     owner_url: SecretStr | None = _named("SIGNOFF_OWNER_URL", default=None)
-    db_schema: str = _named("SIGNOFF_DB_SCHEMA", default="signoff", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
-    db_role: str = _named("SIGNOFF_DB_ROLE", default="signoff_app", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+    db_schema: str = _named("SIGNOFF_DB_SCHEMA", default="signoff", pattern=_NAME)
+    db_role: str = _named("SIGNOFF_DB_ROLE", default="signoff_app", pattern=_NAME)
 
     slack_bot_token: SecretStr | None = _named("SLACK_BOT_TOKEN", default=None)
     slack_app_token: SecretStr | None = _named("SLACK_APP_TOKEN", default=None)
@@ -312,7 +319,8 @@ def _read_files(given: dict[str, str | Any]) -> list[str]:
 
 def _in_one_line(problem: Any) -> str:
     name = problem["loc"][0] if problem["loc"] else ""
-    return f"{name}: {phrase(problem)}" if name else phrase(problem)
+    words = _NAME_WORDS if problem["type"] == "string_pattern_mismatch" else phrase(problem)
+    return f"{name}: {words}" if name else words
 
 
 def _public_address(value: str) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agent.domain.webhook_urls import check_url, networks
+from signoff.values import ACTION_NAME
 
 TABLE = "facts"
 KEYS = ("tool", "url")
 
-_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
 _ANYWHERE = networks("0.0.0.0/0, ::/0")
 
 Problem = Callable[[int, str | None, str], None]
@@ -48,7 +47,7 @@ def _problems(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
         if key not in table:
             yield None, f'"{key}" is missing'
     tool, url = table.get("tool"), table.get("url")
-    if "tool" in table and not (isinstance(tool, str) and _TOOL.match(tool)):
+    if "tool" in table and (not isinstance(tool, str) or ACTION_NAME.problem(tool)):
         yield "tool", '"tool" must be the name of one tool'
     if "url" in table:
         try:

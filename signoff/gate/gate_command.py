@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from signoff.gate import options
 from signoff.gate.facts_command import FactsCommand, facts_command
 from signoff.gate.gate_steps import Gate, GateClosed, GateQuestion
 from signoff.gate.run_command import environment_of
-from signoff.values import COMMAND
+from signoff.values import ACTION_NAME, ARGUMENT_NAME, COMMAND, REQUEST_NAME, SLACK_USER
 from signoff.visible_text import one_line
 
 Say = Callable[[str], None]
@@ -28,8 +27,6 @@ LONGEST_LINE = 2000
 
 _RESERVED = ("command", COMMAND)
 """Reviewers could confuse these with the command itself."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 
 EPILOG = (
     "Exit codes: the command's own if it ran (128 + n when signal n ended it; 127 not found, 126 not executable). "
@@ -91,6 +88,9 @@ def gate(
     The command finds the decision in its environment: SIGNOFF_ARG_ENV for `--arg env=…`, all arguments as JSON in
     SIGNOFF_ARGUMENTS, and SIGNOFF_IDEMPOTENCY_KEY. Ctrl-C while waiting withdraws the request.
     """
+    options.spelled("--action", ACTION_NAME, action)
+    options.spelled("--key", REQUEST_NAME, key)
+    options.spelled("--requester", SLACK_USER, requester)
     arguments = _pairs("--arg", arg or [])
     environment_of(arguments)
     context_pairs = _pairs("--context", context or [])
@@ -138,8 +138,10 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
         name, equals, text = each.partition("=")
         typed = name.endswith(":")
         name = name.removesuffix(":")
-        if not equals or not _NAME.match(name):
-            raise typer.BadParameter(f"{option} {each!r}: write name=text, or name:=JSON")
+        if not equals:
+            example = f"such as {option} env=prod or {option} count:=5"
+            raise typer.BadParameter(f"{option} {each!r}: write name=text, or name:=JSON, {example}")
+        options.spelled(option, ARGUMENT_NAME, name)
         if name in _RESERVED:
             raise typer.BadParameter(
                 f"{option} {name}: this name is reserved; reviewers see the command as {COMMAND}"

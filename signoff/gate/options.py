@@ -10,6 +10,7 @@ import typer
 from signoff.durations import seconds_of
 from signoff.errors import SignoffError
 from signoff.sessions import checked_session
+from signoff.values import Spelling
 
 Url = Annotated[
     str | None,
@@ -56,6 +57,12 @@ def secret(key_file: Path | None) -> str:
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error  # strerror only: the full text repeats the file name
         raise SignoffError(f"SIGNOFF_KEY_FILE: cannot read {key_file}: {why}") from None
+
+
+def spelled(option: str, rule: Spelling, given: str | None) -> None:
+    """Raises typer.BadParameter."""
+    if given is not None and (problem := rule.problem(given)) is not None:
+        raise typer.BadParameter(f"{given!r} {problem}", param_hint=option)
 
 
 def duration(option: str, text: str) -> timedelta:

@@ -9,7 +9,6 @@ asked about: put the arguments in an interrupt as the tool gets them, with its t
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
@@ -36,6 +35,7 @@ from signoff.integrations.langgraph_interrupts import (
 )
 from signoff.integrations.langgraph_loop import resume_until_done
 from signoff.integrations.tool_calls import shared_id
+from signoff.values import ACTION_NAME
 
 __all__ = [
     "Background",
@@ -62,9 +62,6 @@ def call_key(runtime: ToolRuntime) -> str:
     task = runtime.execution_info.task_id if runtime.execution_info else None
     named = canonical_bytes([str(thread), task, runtime.tool_call_id])
     return f"call-{hashlib.sha256(named).hexdigest()[:40]}"
-
-
-TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
 
 
 def resume_when_decided(
@@ -114,8 +111,9 @@ class AgentInbox:
             asked = each.action_request
             if not each.config.allow_accept:
                 raise UnsupportedInterrupt(f"{asked.action!r} cannot be accepted: people are asked for words")
-            if not TOOL_NAME.match(asked.action):
-                raise UnsupportedInterrupt(f"the action {asked.action!r} is not the name of a tool")
+            if problem := ACTION_NAME.problem(asked.action):
+                words = f"the action {asked.action!r} is not the name of a tool: it {problem}"
+                raise UnsupportedInterrupt(words)
             found.append(
                 InterruptQuestion(asked.action, asked.args, each.description or None, each.config.allow_edit)
             )

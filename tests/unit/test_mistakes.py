@@ -390,6 +390,10 @@ SETTINGS = {
     ),
     "port": ({"SIGNOFF_PORT": "80a"}, "SIGNOFF_PORT: "),
     "public address": ({"SIGNOFF_PUBLIC_URL": "http://signoff.example.com"}, "must begin with https://"),
+    "schema": (
+        {"SIGNOFF_DB_SCHEMA": "My-Schema"},
+        "SIGNOFF_DB_SCHEMA: must have at most 63 lower-case letters",
+    ),
     "file of a secret": ({"SLACK_BOT_TOKEN_FILE": "/nowhere"}, "SLACK_BOT_TOKEN_FILE: cannot read /nowhere"),
 }
 

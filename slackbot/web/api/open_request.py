@@ -24,7 +24,7 @@ from agent.usecases.requests import OpenOutcome
 from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
 from signoff.description import quoted
-from signoff.values import Action
+from signoff.values import ACTION_NAME, REQUEST_NAME, SLACK_USER, Action
 from slackbot.masking import NOT_SECRET, clean_description, clean_value
 from slackbot.web.api.facts import check_may_send_facts, program_facts
 from slackbot.web.api.generated_description import generated
@@ -40,7 +40,7 @@ LATER = 60.0
 
 RequestName = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128),
+    StringConstraints(pattern=REQUEST_NAME.pattern, min_length=1, max_length=REQUEST_NAME.most),
     NOT_SECRET,
 ]
 """A caller's name for a request; usable in a URL without escaping."""
@@ -49,14 +49,14 @@ AgentName = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=80), NOT_SECRET
 ]
 ToolName = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*$", max_length=128), NOT_SECRET
+    str, StringConstraints(pattern=ACTION_NAME.pattern, max_length=ACTION_NAME.most), NOT_SECRET
 ]
 _ABOUT_FACTS = {"facts", "facts_failed"}
 
 SessionName = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=200), NOT_SECRET
 ]
-UserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,20}$")]
+UserId = Annotated[str, StringConstraints(pattern=SLACK_USER.pattern)]
 
 _EXAMPLE: dict[str, Any] = {
     "request_id": "delete-42",

@@ -11,6 +11,7 @@ from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.store.views import VoteContext
+from signoff.values import REQUEST_NAME
 from slackbot.reviewing.visibility import Visible, view_refusal
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
@@ -18,8 +19,8 @@ from slackbot.web.http.problems import ProblemRaised
 RequestId = Annotated[
     str,
     Path(
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$",
-        max_length=128,
+        pattern=REQUEST_NAME.pattern,
+        max_length=REQUEST_NAME.most,
         description="The service's `id` of the request, or the asking program's `request_id`.",
         examples=["delete-42"],
     ),

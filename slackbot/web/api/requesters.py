@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from pydantic import Field
 
 from agent.domain.api_keys import Principal, Scope
-from signoff.values import Person
+from signoff.values import SLACK_USER, Person
 from slackbot.reviewing.run_starts import Requester
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
 
-UserId = Annotated[str, Field(pattern=r"^[UW][A-Z0-9]{2,20}$", description="A person's id in Slack.")]
-_USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}")
+UserId = Annotated[str, Field(pattern=SLACK_USER.pattern, description="A person's id in Slack.")]
 
 
 def is_user_id(named: str) -> bool:
-    return _USER_ID.fullmatch(named) is not None
+    return SLACK_USER.problem(named) is None
 
 
 def claimed_requester(ctx: WebContext, principal: Principal, named: str | None) -> Requester:

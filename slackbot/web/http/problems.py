@@ -20,8 +20,10 @@ from agent.database.failure_log import log_failure
 from agent.domain.errors import DOUBTFUL, NotFound, OutdatedPolicy, Refusal, Refused
 from agent.domain.spelling import meant
 from agent.usecases.api_keys import TooManyCalls
+from signoff.durations import FORMS, PATTERN
 from signoff.errors import Conflict, MalformedArguments
 from signoff.json_form import phrase
+from signoff.values import ACTION_NAME, REQUEST_NAME, SLACK_USER
 from slackbot.masking import clean_now
 
 log = structlog.get_logger(__name__)
@@ -194,8 +196,22 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return problem(422, "invalid", "Invalid", words, errors=found)
 
 
+SPELLINGS = {each.pattern: each.words for each in (ACTION_NAME, REQUEST_NAME, SLACK_USER)} | {
+    PATTERN: f"must be {FORMS}",
+    r"\S": "must have more than spaces",
+    r"^[!-~]+$": "must have only visible ASCII characters and no spaces, such as `delete-42`",
+    r"^[^\x00-\x1f\x7f]+$": "must have no line breaks or other control characters",
+    r"^[0-9a-f]{64}$": "must be a SHA-256 as 64 digits and letters from a to f, such as the `digest` of a request",
+}
+"""For people, in place of a pattern."""
+
+
 def _phrase(fault: Mapping[str, Any], known: Iterable[str]) -> str:
     """For an unknown field, with a similar known name."""
+    if fault["type"] == "string_pattern_mismatch":
+        return SPELLINGS.get(fault["ctx"]["pattern"], "is not written as it has to be")
+    if fault["type"].startswith("uuid"):
+        return "must be an id, such as `01980000-0000-7000-8000-000000000000`"
     if fault["type"] == "extra_forbidden":
         name = str(fault["loc"][-1])
         return f"there is no such field{meant(name, known) if len(fault['loc']) == 2 else ''}"

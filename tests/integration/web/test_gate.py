@@ -297,7 +297,14 @@ async def test_policy_may_need_nobody(gate: Gate) -> None:
     [
         (("--arg", "n:=three"), {}, 2, "is not JSON"),
         (("--context", r'note:="\u0000"'), {}, 2, "--context note: contains a NUL character"),
-        (("--arg", "env"), {}, 2, "write name=text"),
+        (("--arg", "env"), {}, 2, "write name=text, or name:=JSON, such as --arg env=prod"),
+        (("--arg", "my env=prod"), {}, 2, "'my env' must have only letters, digits and `_.-`"),
+        (("--context", "=prod"), {}, 2, "and begin with a letter or `_`, such as `env`"),
+        (("--arg", "a" * 65 + "=1"), {}, 2, "must have at most 64 characters"),
+        (("--action", "rm -rf /"), {}, 2, "'rm -rf /' must have only letters, digits and `_.:-`"),
+        (("--action", ""), {}, 2, "such as `delete_records`"),
+        (("--key", "release 17"), {}, 2, "'release 17' must have only letters, digits and `_.:@~-`"),
+        (("--requester", "@ada"), {}, 2, "'@ada' must be a person's id in Slack, such as `U012ABCDEF`"),
         (("--context", "command=kubectl get pods"), {}, 2, "--context command: this name is reserved"),
         (("--arg", "signoff_command=ls"), {}, 2, "--arg signoff_command: this name is reserved"),
         (("--arg", "a-b=1", "--arg", "a_b=2"), {}, 2, "two arguments would both be SIGNOFF_ARG_A_B"),
@@ -320,6 +327,7 @@ def test_what_is_wrong_is_said_before_anybody_is_asked(
     command = () if "--" in arguments else ("--", "true")
     ended = signoff("gate", "--action", "deploy", *arguments, *command, **settings)
     assert (ended.status, words in ended.said) == (code, True), ended.said
+    assert "[A-Z" not in ended.said
 
 
 async def test_the_command_of_a_shell(gate: Gate, grace: Program) -> None:

@@ -14,6 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 from starlette.responses import JSONResponse
 
 from agent.domain.api_keys import Scope
+from slackbot.web.http.problems import SPELLINGS
 from tests.integration.web.living import ADA, Living, living
 
 METHODS = ("get", "put", "post", "delete", "patch")
@@ -60,6 +61,41 @@ async def test_the_document_is_whole(service: Living) -> None:
     references = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
     assert references <= document["components"]["schemas"].keys()
     assert not any(path.startswith(("/inbox", "/sign-in", "/docs")) for path in document["paths"])
+
+
+def _patterns(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return set().union(*map(_patterns, value))
+    if not isinstance(value, dict):
+        return set()
+    own = {value["pattern"]} if isinstance(value.get("pattern"), str) else set()
+    return own.union(*map(_patterns, value.values()))
+
+
+async def test_a_wrong_name_gets_a_sentence_and_no_pattern(service: Living) -> None:
+    """Each pattern of the document has words for people, with an example, and problem details say these."""
+    assert _patterns(await _document(service)) <= SPELLINGS.keys()
+    asker = await service.program("asker", Scope.REQUEST, Scope.ON_BEHALF, owner=ADA)
+    asked = {"request_id": "r-1", "action": "delete_records", "arguments": {}}
+    wrong: dict[str, tuple[str, str]] = {
+        "request_id": ("delete 42", "such as `delete-42`"),
+        "action": ("rm -rf", "such as `delete_records`"),
+        "requester": ("@ada", "such as `U012ABCDEF`"),
+        "agent": ("a\nb", "no line breaks"),
+        "session": ("a\nb", "no line breaks"),
+    }
+    for name, (value, words) in wrong.items():
+        detail = (await asker.post("/pending", json={**asked, name: value})).json()["detail"]
+        assert (words in detail, "[" in detail, "^" in detail) == (True, False, False), detail
+    for path in (
+        "/agents/data_manager/runs/17",
+        "/agentos/agents/data_manager/runs/17",
+        "/pending/delete%2042",
+    ):
+        answer = await asker.get(path)
+        assert answer.status_code == 422, answer.text
+        assert "such as `" in answer.json()["detail"], answer.text
+        assert "[" not in answer.json()["detail"], answer.text
 
 
 async def test_the_examples_of_the_document_work(service: Living) -> None:
