@@ -28,11 +28,15 @@ class SignoffError(Exception):
         return _again, (type(self), self.args, self.__dict__)
 
 
+_VERBS = ("cannot ", "contains ", "has ", "is ", "must ")
+
+
 class MalformedArguments(SignoffError):
     """A value has no canonical JSON form: `path` is where (`$.items[2].price`), `problem` a phrase that follows it."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(problem if path == "$" else f"{path}: {problem}")
+        whole = f"it {problem}" if problem.startswith(_VERBS) else problem
+        super().__init__(whole if path == "$" else f"{path}: {problem}")
         self.path = path
         self.problem = problem
 

@@ -554,7 +554,7 @@ def test_what_is_wrong_with_a_whole_value_needs_no_path() -> None:
     """A problem of everything begins with its own words, not with "$:"."""
     with pytest.raises(MalformedArguments) as refused:
         parse_json("{'a': 1}")
-    assert str(refused.value).startswith("is not JSON: ")
+    assert str(refused.value).startswith("it is not JSON: ")
     assert refused.value.path == "$"
 
 

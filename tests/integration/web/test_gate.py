@@ -296,7 +296,7 @@ async def test_policy_may_need_nobody(gate: Gate) -> None:
     ("arguments", "changes", "code", "words"),
     [
         (("--arg", "n:=three"), {}, 2, "is not JSON"),
-        (("--context", r'note:="\u0000"'), {}, 2, "--context note: contains a NUL character"),
+        (("--context", r'note:="\u0000"'), {}, 2, "--context note: it contains a NUL character"),
         (("--arg", "env"), {}, 2, "write name=text, or name:=JSON, such as --arg env=prod"),
         (("--arg", "my env=prod"), {}, 2, "'my env' must have only letters, digits and `_.-`"),
         (("--context", "=prod"), {}, 2, "and begin with a letter or `_`, such as `env`"),
