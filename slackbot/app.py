@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 from starlette.routing import BaseRoute, Route
 
+from agent.database.background import start_task
 from agent.database.pools import Database
 from agent.domain.errors import OutdatedPolicy
 from agent.domain.policy import Policy
@@ -202,7 +203,7 @@ class Service:
         self._follow(self._policies.last_loaded)
         self._policies.on_change(self._follow)
         if Role.WORKER not in self.settings.roles:
-            self._watching = asyncio.create_task(self._policies.watch(), name="policy")
+            self._watching = start_task(self._policies.watch(), "policy")
 
     def _follow(self, policy: Policy) -> None:
         self._scheduler.policy = policy

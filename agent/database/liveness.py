@@ -13,12 +13,13 @@ from sqlalchemy import event, exc
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from agent.database.background import start_task
 from agent.database.driver import driver_of
 
 LAST_RETURN = 1.0
 """Seconds."""
 
-_returning: set[asyncio.Future[None]] = set()
+_returning: set[asyncio.Task[None]] = set()
 
 
 def abort_reads(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -36,11 +37,10 @@ async def give_back(connection: AsyncConnection) -> None:
     if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:
         await connection.close()  # no round trip
         return
-    returning = asyncio.ensure_future(_roll_back(connection))
+    returning = start_task(_roll_back(connection), "return of a connection")
     _returning.add(returning)
     returning.add_done_callback(_returning.discard)
-    with suppress(exc.DBAPIError, psycopg.Error):
-        await asyncio.shield(returning)
+    await asyncio.shield(returning)
 
 
 async def wait_for_returns() -> None:
@@ -51,9 +51,10 @@ async def wait_for_returns() -> None:
 
 
 async def _roll_back(connection: AsyncConnection) -> None:
-    if driver_of(connection).closed:  # SQLAlchemy does not see failures of driver statements
-        await connection.invalidate()
-    await connection.close()
+    with suppress(exc.DBAPIError, psycopg.Error):  # its user may have been cancelled
+        if driver_of(connection).closed:  # SQLAlchemy does not see failures of driver statements
+            await connection.invalidate()
+        await connection.close()
 
 
 def watch(engine: AsyncEngine) -> None:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import structlog
 
+from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 
 log = structlog.get_logger(__name__)
@@ -110,7 +111,7 @@ class Wakeups:
             return
         self._again = True
         if self._announcing is None or self._announcing.done():
-            self._announcing = asyncio.create_task(self._tell_others(self._announce), name="announce")
+            self._announcing = start_task(self._tell_others(self._announce), "announce")
 
     async def finish(self) -> None:
         if self._announcing is not None:

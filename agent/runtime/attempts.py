@@ -8,6 +8,7 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
+from agent.database.background import start_task
 from agent.domain.request import NOT_STORED, ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.hooks import run_hook
@@ -39,7 +40,7 @@ class CallingRun(Asker, Protocol):
 async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
     """Run a just evaluated claim; its lease counts from ``asked_at`` of ``lease_clock``."""
     at_work = asyncio.get_running_loop().call_later(
-        SHOWN_AFTER, lambda: services.watch(runs.show_at_work(services.db, run.id))
+        SHOWN_AFTER, lambda: start_task(runs.show_at_work(services.db, run.id), "at work")
     )
     try:
         with services.heartbeat.holding_execution(claim.execution_id, asked_at):
@@ -110,12 +111,12 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
     if call.ended.done():
         outcome = _outcome(call, tool, claim)
     elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
-        services.watch(_await_late_result(services, claim, tool, call))
+        _ = start_task(_await_late_result(services, claim, tool, call), "late result")
         return None  # ready again when the lease has expired
     elif call.withdraw():
         outcome = _undone(user_code.BLOCKED)
     else:
-        services.watch(_await_late_result(services, claim, tool, call))
+        _ = start_task(_await_late_result(services, claim, tool, call), "late result")
         outcome = _overdue(tool, call, f"it did not end within {tool.timeout:g} s")
     give_back_slot()
     await _report(services, claim, outcome)

@@ -12,6 +12,7 @@ from functools import partial
 from time import monotonic
 from uuid import UUID
 
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from agent.database.precedence import Rank
@@ -94,10 +95,10 @@ class Executor:
         wakeups = self._services.db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._tasks = [
-            asyncio.create_task(self._poll(), name="looks"),
-            asyncio.create_task(self._keep_listening(), name="announcements"),
+            start_task(self._poll(), "looks"),
+            start_task(self._keep_listening(), "announcements"),
         ]
-        self._heartbeat = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
+        self._heartbeat = start_task(self._services.heartbeat.run(), "heartbeat")
 
     async def stop(self) -> None:
         """Running work may end within the drain time."""
@@ -142,7 +143,7 @@ class Executor:
 
     def _load_policy(self) -> None:
         if self._loading is None or self._loading.done():
-            self._loading = asyncio.create_task(self._try_to_load_policy(), name="policy")
+            self._loading = start_task(self._try_to_load_policy(), "policy")
 
     async def _try_to_load_policy(self) -> None:
         try:

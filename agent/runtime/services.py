@@ -1,12 +1,11 @@
 """Assembled once per process by the composition root."""
 
-import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -98,7 +97,6 @@ class Services:
     known_grants: dict[UUID, Grant] = field(default_factory=dict, repr=False)
     """Approved grants never change; those that do not match are not read again."""
     full_limits: FullLimits = field(default_factory=FullLimits, repr=False)
-    _background: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
@@ -108,9 +106,3 @@ class Services:
     def policy(self) -> Policy:
         """Raises OutdatedPolicy if the policy in force cannot be loaded here."""
         return self.policies.policy
-
-    def watch(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Let something outlive its job, such as a tool beyond its timeout."""
-        task = asyncio.create_task(coroutine)
-        self._background.add(task)  # the event loop keeps weak references
-        task.add_done_callback(self._background.discard)

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import structlog
 
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
 from agent.database.failure_log import log_failure
 from agent.usecases.joint import Settled, Skipped
@@ -103,7 +104,7 @@ class Wave(Generic[Member, Result]):
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         # Log lines and spans of the wave do not belong to its first member.
-        task = asyncio.get_running_loop().create_task(work, name="wave", context=Context())
+        task = start_task(work, "wave", Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

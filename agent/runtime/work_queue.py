@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from agent.database.wakeups import Wakeup
@@ -153,7 +154,7 @@ class WorkQueue:
         self._at_work[wakeup.key] = None
         if wakeup.last:
             self._last_at_work.add(wakeup.key)
-        task = asyncio.create_task(self._do(wakeup, work), name=f"{wakeup.kind}:{wakeup.key}")
+        task = start_task(self._do(wakeup, work), f"{wakeup.kind}:{wakeup.key}")
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, wakeup))
 

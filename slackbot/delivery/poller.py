@@ -11,6 +11,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from time import monotonic
 
+from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup, WakeupKind
@@ -60,7 +61,7 @@ class DeliveryPoller:
         self._context = copy_context()
         wakeups = self._db.wakeups
         self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
-        self._going = asyncio.create_task(self._poll(), name="rounds")
+        self._going = start_task(self._poll(), "rounds")
 
     async def stop(self, seconds: float) -> None:
         """Running drains may finish within ``seconds``."""
@@ -111,7 +112,7 @@ class DeliveryPoller:
         if not self._is_full:
             # The drain must not inherit the committer's log context.
             context = self._context.copy()
-            task = asyncio.create_task(self._tell(channel_id), name=f"drain:{channel_id}", context=context)
+            task = start_task(self._tell(channel_id), f"drain:{channel_id}", context)
             self._drains[channel_id] = task
         return not self._is_full
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import structlog
 
+from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.people import CHANNEL
@@ -86,7 +87,7 @@ class ReviewerCheck:
     def _start(self, what: UUID | str, work: Coroutine[None, None, None]) -> None:
         if (earlier := self._looks.get(what)) is not None:
             earlier.cancel()
-        look = self._looks[what] = asyncio.create_task(work, name=f"reviewers:{what}")
+        look = self._looks[what] = start_task(work, f"reviewers:{what}")
         look.add_done_callback(lambda done: self._forget(what, done))
 
     def _forget(self, what: UUID | str, look: asyncio.Task[None]) -> None:

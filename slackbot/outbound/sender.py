@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from agent.domain.outbound import OutboundMessage
@@ -49,7 +50,7 @@ class OutboundSender:
         if target in self._tasks:
             self._again.add(target)
         elif not self._stopping:
-            task = self._tasks[target] = asyncio.create_task(self._empty(target), name=f"notices:{target}")
+            task = self._tasks[target] = start_task(self._empty(target), f"notices:{target}")
             task.add_done_callback(lambda _: self._tasks.pop(target, None))
 
     def found(self, target: str) -> None:

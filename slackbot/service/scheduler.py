@@ -11,6 +11,7 @@ from time import monotonic
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.policy import Policy
@@ -142,7 +143,7 @@ class Scheduler:
             if name in self._sweeping:
                 continue
             if name in due:
-                task = asyncio.create_task(self._run(name, sweep), name=f"sweep:{name}")
+                task = start_task(self._run(name, sweep), f"sweep:{name}")
                 self._sweeping[name] = task
                 task.add_done_callback(partial(self._forget, name))
             else:

@@ -10,6 +10,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
@@ -123,7 +124,7 @@ class SlackService:
             edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value(), self._db.precedence)
         poller = DeliveryPoller(self._db, workspace.team_id, drain)
         self.parts = Parts(workspace, directory, ctx, edge, sockets, drain, poller)
-        self._hearing = asyncio.create_task(self._hear_changes(directory), name="directory")
+        self._hearing = start_task(self._hear_changes(directory), "directory")
         if sockets is not None:
             await sockets.start()
         if Role.WORKER in settings.roles:
@@ -182,7 +183,7 @@ class SlackService:
             return
         if self._following is not None:
             self._following.cancel()
-        self._following = asyncio.create_task(self._find_new(self._client, self.parts), name="channels")
+        self._following = start_task(self._find_new(self._client, self.parts), "channels")
 
     async def _find_new(self, client: SlackClient, parts: Parts) -> None:
         """Find a policy's channels, each by itself; until then, nobody can be asked in those that are missing."""
@@ -190,7 +191,7 @@ class SlackService:
             for name, said_in in self._unknown_channels().items():
                 try:
                     await self._find_channel(client, parts.directory, name, said_in)
-                except SignoffError as error:
+                except Exception as error:  # the next attempt may succeed
                     log.error(  # noqa: TRY400
                         "a channel of the policy cannot be used", action="policy.channel", error=str(error)
                     )

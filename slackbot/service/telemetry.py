@@ -18,6 +18,7 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
@@ -98,7 +99,7 @@ class Telemetry:
         return None if provider is None else cls(db, provider)
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._follow(), name="telemetry")
+        self._task = start_task(self._follow(), "telemetry")
 
     async def stop(self) -> None:
         """Send what is left, within five seconds."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-from agent.database.errors import DatabaseError, DatabaseRefuses
+from agent.database.background import start_task
+from agent.database.errors import DatabaseRefuses
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.usecases import probe_write
@@ -32,7 +33,7 @@ class WriteProbe:
     async def start(self) -> None:
         """Returns after the first write."""
         await self.look()
-        self._task = asyncio.create_task(self._repeat(), name="write probe")
+        self._task = start_task(self._repeat(), "write probe")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -46,7 +47,7 @@ class WriteProbe:
         except DatabaseRefuses as error:
             self.problem = f"refuses to write: {error.reason}"
             log_failure("the database refuses to write", error, action="database.refuses")
-        except (DatabaseError, TimeoutError) as error:
+        except Exception as error:
             # Reading says whether it is away; a pool that callers use up, or a lock, must not change what was known.
             log_failure("a test write was not answered", error, action="database.unanswered")
         else:

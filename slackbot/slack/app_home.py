@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
@@ -136,7 +137,7 @@ class AppHomes:
     def _ensure_running(self) -> None:
         self._wake.set()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._watch(), name="homes")
+            self._task = start_task(self._watch(), "homes")
 
     async def _watch(self) -> None:
         while self._viewers:

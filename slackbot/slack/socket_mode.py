@@ -24,6 +24,7 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from agent.database.background import start_task
 from agent.fault_points import point
 from slackbot.slack.metrics import CLICK_TO_ACK, SOCKETS_REFUSED
 from slackbot.slack_api.client import SlackClient, SlackError
@@ -207,8 +208,8 @@ class SocketMode:
                 extra={"action": "socket_mode_unreachable"},
             )
         self._tasks = [
-            asyncio.create_task(handler.connect_async()),  # type: ignore[no-untyped-call]
-            asyncio.create_task(self._watch(handler)),
+            start_task(handler.connect_async(), "socket"),  # type: ignore[no-untyped-call]
+            start_task(self._watch(handler), "socket watch"),
         ]
 
     async def stop(self) -> None:

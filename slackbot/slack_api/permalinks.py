@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from agent.database.background import start_task
 from agent.domain.request_view import EarlierRejection, FollowUp, RequestView
 from slackbot.slack_api.client import SlackClient, SlackError
 
@@ -59,7 +60,7 @@ class Permalinks:
     def _task(self, message: Message) -> asyncio.Task[None]:
         task = self._tasks.get(message)
         if task is None:
-            task = self._tasks[message] = asyncio.create_task(self._ask(message))
+            task = self._tasks[message] = start_task(self._ask(message), "permalink")
             task.add_done_callback(lambda _: self._tasks.pop(message, None))
         return task
 

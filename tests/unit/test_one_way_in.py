@@ -13,6 +13,30 @@ UNSEEN = {"delivery/reviewer_check.py"}
 """Reads all that waits to count its reviewers: nobody is shown these lines."""
 
 
+AWAITED = {
+    "agent/runtime/user_code.py": "its call reads how the task ends, in the loop of user code",
+    "agent/runtime/branches.py": "the replay of a function reads how its tasks end",
+    "slackbot/cli/service.py": "the command awaits it",
+    "slackbot/demo/environment.py": "the demo awaits it",
+    "slackbot/demo/play.py": "a task group awaits it",
+    "slackbot/demo/service.py": "the demo awaits it",
+    "slackbot/service/slack_service.py": "a permanent failure ends the service",
+    "slackbot/slack_api/lookups.py": "those who wait get its failure",
+}
+"""Modules that make tasks themselves, and who reads how these end."""
+
+
+def test_tasks_that_nobody_awaits_are_begun_in_one_way() -> None:
+    """`start_task` logs a failure that nobody would read; who makes tasks otherwise says who reads it."""
+    root, found = SLACKBOT.parent, set()
+    for path in (*root.glob("agent/**/*.py"), *SLACKBOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+            if called in ("create_task", "ensure_future", "Task"):
+                found.add(path.relative_to(root).as_posix())
+    assert found - {"agent/database/background.py"} == AWAITED.keys()
+
+
 @cache
 def callers() -> dict[str, set[str]]:
     """The modules of the front end by the functions that they call."""

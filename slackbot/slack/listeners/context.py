@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
@@ -40,7 +41,7 @@ class BackgroundTasks:
 
     def start(self, work: Coroutine[Any, Any, object]) -> None:
         """A failure is logged, never raised."""
-        task = asyncio.create_task(self._log_errors(work))
+        task = start_task(self._log_errors(work), "reply")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
@@ -130,7 +131,7 @@ class Feed:
         async with self._starting:
             if self._task is None or self._task.done():
                 await self._begin()
-                self._task = asyncio.create_task(self._run(), name="feed")
+                self._task = start_task(self._run(), "feed")
             self._listeners.add(listener)
         try:
             yield

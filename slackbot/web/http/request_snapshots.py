@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
+from agent.database.background import start_task
 from agent.database.pools import Database
 from agent.domain.request_view import RequestView
 from agent.store import views
@@ -21,7 +22,7 @@ class RequestSnapshots:
     async def get(self, request_id: UUID) -> RequestView | None:
         """The state after this call; ``None``: no such request. Raises what reading raises."""
         if not self._asked:
-            task = asyncio.create_task(self._read(), name="views")
+            task = start_task(self._read(), "views")
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
         future = self._asked.get(request_id)

@@ -13,6 +13,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from agent.database.background import start_task
 from signoff.errors import SignoffError
 from slackbot.web.http.connections import ConnectionLimits, Crowd, GuardedProtocol, HalfRead
 from slackbot.web.http.metrics import ACCEPT_FAILURES
@@ -74,7 +75,7 @@ class HttpServer:
         """Raises SignoffError if the port is taken."""
         listening = listen(self._host, self._wanted, self._setting)
         self.port = listening.getsockname()[1]
-        self._task = asyncio.create_task(self._server.serve([listening]), name="http")
+        self._task = start_task(self._server.serve([listening]), "http")
 
     @property
     def alive(self) -> bool:
@@ -153,7 +154,7 @@ class _Door:
                 self._fail(error)
                 return
             connection.setblocking(False)
-            entering = self._loop.create_task(self._enter(connection))
+            entering = start_task(self._enter(connection), "http connection")
             self._entering.add(entering)
             entering.add_done_callback(self._entering.discard)
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.audit import request_subject, run_subject
@@ -118,7 +119,7 @@ class ChangeWatch:
 
     def _ensure_running(self) -> None:
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look(), name="watch")
+            self._task = start_task(self._look(), "watch")
 
     async def _look(self) -> None:
         while self._watched:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import os
 import shutil
+import signal
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +20,9 @@ import pytest
 
 from agent.database import embedded_server, migrations
 from agent.database.embedded_server import EmbeddedServer
+from agent.runtime import attempts
 from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
 from agent.usecases import pause, runs
 from agent.usecases.runs import NewRun
 from slackbot.app import Service
@@ -105,6 +111,47 @@ async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_serve
         async with asyncio.timeout(20):  # told to stop while the database is away, it ends as well
             await service.stop()
         house.stack.pop_all()
+
+
+async def test_no_failure_in_the_background_stays_unread(
+    own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL is killed while a tool runs: its run cannot be shown at work, and no task's exception is left for
+    Python's collector to find.
+    """
+    monkeypatch.setattr(attempts, "SHOWN_AFTER", 2.0)
+    begun, release = threading.Event(), threading.Event()
+
+    @tool
+    def delete_records(table_name: str, count: int) -> str:
+        """Delete records from a table."""
+        begun.set()
+        release.wait(60)
+        return f"Deleted {count} records from {table_name}"
+
+    unread: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unread.append(context))
+    async with a_house(own_server.url, "http") as house:
+        service = await house.open([Agent("data", "You manage data.", [delete_records])])
+        await house.ask("U0ADA", "please delete_records table_name=users count=50")
+        await house.slack.person("U0GRACE").click(await house.card(0), "signoff:approve")
+        assert await asyncio.to_thread(begun.wait, 30)
+        os.kill(own_server.pid, signal.SIGKILL)
+        later = asyncio.Event()
+        asyncio.get_running_loop().call_later(attempts.SHOWN_AFTER, later.set)
+        await later.wait()
+
+        async def tried() -> bool:
+            return all(task.get_name() != "at work" for task in asyncio.all_tasks())
+
+        await until(tried, 30.0)
+        release.set()
+        async with asyncio.timeout(40):
+            await service.stop()
+        house.stack.pop_all()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert unread == []
 
 
 async def test_a_schema_that_is_not_current_makes_it_unready(
