@@ -16,6 +16,7 @@ from benchmarks import acknowledged, cost, crowded, deadlines, edge, flush, judg
 from benchmarks.ground import ground
 from benchmarks.report import Line
 from benchmarks.setting import FULL, QUICK, Setting, Size
+from benchmarks.side import BOT_TOKEN
 from slack_sandbox import SlackSandbox
 from slack_sandbox.workspace import demo_workspace
 
@@ -56,7 +57,9 @@ async def run(size: Size, rows: list[int], command: str) -> None:
     begun, load = time.monotonic(), os.getloadavg()[0]
     lines: list[Line] = []
     with ground() as floor:
-        async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        async with SlackSandbox(
+            demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False
+        ) as slack:
             setting = Setting(floor, slack, size)
             for row in rows:
                 start = time.monotonic()

@@ -14,7 +14,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from benchmarks.side import serve
+from benchmarks.side import BOT_TOKEN, serve
 from slackbot.cards import ACTION_APPROVE
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.manifest import EVENTS_PATH
@@ -23,7 +23,7 @@ from slackbot.web import HttpServer
 
 async def main(port: str, api_url: str, secret: str) -> None:
     logging.basicConfig(level=logging.WARNING)
-    bolt = AsyncApp(client=SlackClient("xoxb-sandbox", api_url), signing_secret=secret)
+    bolt = AsyncApp(client=SlackClient(BOT_TOKEN, api_url), signing_secret=secret)
 
     @bolt.action(ACTION_APPROVE)
     async def approve(ack: AsyncAck) -> None:

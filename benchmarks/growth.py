@@ -26,7 +26,7 @@ from benchmarks.look import WARM, Look, look
 from benchmarks.multitude import multiply, staff
 from benchmarks.report import Line
 from benchmarks.setting import APART, FULL, QUICK, Setting
-from benchmarks.side import Side
+from benchmarks.side import BOT_TOKEN, Side
 from benchmarks.stats import median, ratio
 from benchmarks.votes import dbos, take
 from benchmarks.waiting import Row, Waiting, seed
@@ -134,7 +134,9 @@ async def run(options: argparse.Namespace, command: str) -> None:
     }
     lines: list[Line] = []
     with ground() as floor:
-        async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        async with SlackSandbox(
+            demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False
+        ) as slack:
             setting = Setting(floor, slack, size)
             content["server"] = floor.about()
             parts: list[tuple[int, Callable[[], Awaitable[list[Line]]]]] = [

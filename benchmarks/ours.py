@@ -26,7 +26,7 @@ from agent.runtime.services import Services, worker_name
 from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
 from benchmarks import payments, recorded
-from benchmarks.side import Command, serve
+from benchmarks.side import BOT_TOKEN, Command, serve
 from benchmarks.waiting import TEAM, Row, Waiting
 from slackbot.delivery.drain import Drain
 from slackbot.delivery.poller import DeliveryPoller
@@ -127,7 +127,7 @@ def read(requests: Iterable[Row]) -> Iterable[Waiting]:
 @asynccontextmanager
 async def working(db: Database, api_url: str) -> AsyncIterator[Votes]:
     name = worker_name()
-    client = SlackClient("xoxb-sandbox", api_url)
+    client = SlackClient(BOT_TOKEN, api_url)
     me = await client.auth_test()
     drain = Drain(db, client, Directory(client, me["team_id"], me["user_id"]), name)
     services = Services(

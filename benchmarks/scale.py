@@ -16,7 +16,7 @@ from benchmarks import report
 from benchmarks.counted import Spent, spent, statements
 from benchmarks.ground import Ground, ground, owner, settle, take_back
 from benchmarks.setting import VOTERS
-from benchmarks.side import Side
+from benchmarks.side import BOT_TOKEN, Side
 from benchmarks.waiting import Row, ask
 from slack_sandbox import SlackSandbox
 from slack_sandbox.workspace import demo_workspace
@@ -82,7 +82,9 @@ def _sizes(url: str) -> dict[str, tuple[int, int]]:
 async def run(count: int, command: str) -> None:
     load = os.getloadavg()[0]
     with ground() as floor:
-        async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        async with SlackSandbox(
+            demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False
+        ) as slack:
             content = {
                 "command": command,
                 "machine": report.machine() | {"load_before": round(load, 2)},

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 Command = Callable[..., Awaitable[Any]]
 
+BOT_TOKEN = "xoxb-benchmarks"
+
 
 class Side:
     def __init__(self, module: str, log: Path, *arguments: str, **environment: str) -> None:

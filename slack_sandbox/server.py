@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
@@ -12,6 +13,7 @@ from slack_sandbox.deliveries import RETRY_DELAYS, Deliveries
 from slack_sandbox.delivery_report import ACK_SECONDS, DeliveryReport
 from slack_sandbox.faults import Faults
 from slack_sandbox.interactions import Interactions
+from slack_sandbox.local_requests import only_this_machine
 from slack_sandbox.openid import OpenIdProvider
 from slack_sandbox.parts import SandboxParts
 from slack_sandbox.person import ScreenUser
@@ -37,7 +39,7 @@ class SlackSandbox:
 
     Delivers over Socket Mode while the app is connected, otherwise to `request_url` (may be set later).
     `trigger_seconds` and `ack_seconds` default to Slack's 3 s; `event_retry_delays` are seconds between retries of an
-    event. `echo` sends the app events for its own messages, as Slack does.
+    event. `echo` sends the app events for its own messages, as Slack does. Secrets that are not given are random.
 
     `guide` returns what the page shows beside the channels: `{"title", "start": {"user", "channel"}, "cast": [user],
     "scenes": [{"title", "intro", "after", "steps", "run"?}]}`. A step is `{"text", "label", "done", "waits"}` with its
@@ -50,9 +52,9 @@ class SlackSandbox:
         workspace: SandboxWorkspace | None = None,
         *,
         request_url: str | None = None,
-        signing_secret: str = "sandbox-signing-secret",  # noqa: S107 - only opens this sandbox
-        bot_token: str = "xoxb-sandbox",  # noqa: S107
-        app_token: str = "xapp-sandbox",  # noqa: S107
+        signing_secret: str | None = None,
+        bot_token: str | None = None,
+        app_token: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         commands: Sequence[Json] = COMMANDS,
@@ -66,7 +68,9 @@ class SlackSandbox:
     ) -> None:
         self.workspace = workspace or demo_workspace()
         self.workspace.modals.trigger_seconds = trigger_seconds
-        self.bot_token, self.app_token, self.signing_secret = bot_token, app_token, signing_secret
+        self.bot_token = bot_token or f"xoxb-{secrets.token_hex(16)}"
+        self.app_token = app_token or f"xapp-{secrets.token_hex(16)}"
+        self.signing_secret = signing_secret or secrets.token_hex(16)
         self.host, self.port = host, port
         self.faults = Faults()
         self.rate_limits = (
@@ -74,19 +78,19 @@ class SlackSandbox:
         )
         self.interactions = Interactions(self.workspace)
         self.response_urls = ResponseUrls(self.workspace)
-        self.uploads = Uploads(self.workspace, bot_token)
+        self.uploads = Uploads(self.workspace, self.bot_token)
         self.sockets = SocketModeServer(self.workspace.bot.app_id, self.faults, self.workspace.changes)
-        self.http = SignedHttp(request_url, signing_secret)
+        self.http = SignedHttp(request_url, self.signing_secret)
         self.deliveries = Deliveries(self.workspace, self.sockets, self.http, ack_seconds, event_retry_delays)
         self.web_api = WebApi(
             self.workspace,
-            bot_token=bot_token,
-            app_token=app_token,
+            bot_token=self.bot_token,
+            app_token=self.app_token,
             faults=self.faults,
             rate_limits=self.rate_limits,
             finish=self._with_addresses,
         )
-        self.openid = OpenIdProvider(self.workspace, "sandbox-client", "sandbox-client-secret")
+        self.openid = OpenIdProvider(self.workspace, "sandbox-client", secrets.token_hex(16))
         self.stage = SandboxParts(
             self.workspace,
             self.sockets,
@@ -113,7 +117,7 @@ class SlackSandbox:
 
     async def start(self) -> None:
         """Raises OSError if the port is in use."""
-        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[only_this_machine])
         self.openid.add_routes(app)
         app.router.add_route("*", "/api/{method}", self.web_api.handle)
         app.router.add_get("/link/", self.sockets.handle)

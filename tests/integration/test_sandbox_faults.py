@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -171,6 +172,45 @@ async def test_other_pages_cannot_act_in_it(slack: SlackSandbox) -> None:
         async with session.get(f"{slack.url}/sandbox/state", headers={"Host": "evil.example"}) as answer:
             assert answer.status == 403
     assert slack.messages("C0REVIEW") == []
+
+
+async def test_another_site_reaches_no_route(slack: SlackSandbox) -> None:
+    """Every route, the Web API's and the response URLs' too, refuses another host's name and another site's origin."""
+    message = slack.person("U0ADA").say("C0REVIEW", "mine")
+    runner = slack._runner
+    assert runner is not None
+    routes = [
+        (route.method, route.resource.canonical) for route in runner.app.router.routes() if route.resource
+    ]
+    assert len(routes) > 15
+    forged = {"Authorization": f"Bearer {slack.bot_token}", "X-Sandbox": "1"}
+    text = {"channel": "C0REVIEW", "ts": message["ts"], "text": "theirs"}
+    async with aiohttp.ClientSession() as session:
+        for method, path in (*routes, ("POST", "/api/chat.update"), ("POST", "/api/chat.postMessage")):
+            where = slack.url + re.sub(r"\{\w+\}", "x", path)
+            for foreign in (
+                {"Host": "rebound.example"},
+                {"Host": f"rebound.example:{slack.port}", "Origin": f"http://rebound.example:{slack.port}"},
+                {"Origin": "https://evil.example"},
+                {"Origin": "null"},
+                {"Origin": f"http://127.0.0.1:{slack.port + 1}"},
+            ):
+                sent = "POST" if method == "*" else method
+                async with session.request(sent, where, data=text, headers=forged | foreign) as answer:
+                    assert answer.status == 403, (method, path, foreign)
+        assert [each["text"] for each in slack.messages("C0REVIEW")] == ["mine"]
+        own = {**forged, "Origin": slack.url}
+        async with session.post(f"{slack.url}/api/auth.test", headers=own) as answer:
+            assert (await answer.json())["ok"] is True
+
+
+async def test_each_start_has_its_own_secrets() -> None:
+    """No page of another site can know a token that opens the Web API, or sign a request to the app."""
+    one, other = SlackSandbox(), SlackSandbox()
+    for name in ("bot_token", "app_token", "signing_secret"):
+        assert getattr(one, name) != getattr(other, name)
+    assert one.openid.client_secret != other.openid.client_secret
+    assert (one.bot_token[:5], one.app_token[:5]) == ("xoxb-", "xapp-")
 
 
 async def test_the_page_hears_of_changes(slack: SlackSandbox, client: AsyncWebClient) -> None:

@@ -200,9 +200,14 @@ async def http_house(database: Database, owner: psycopg.Connection[Any]) -> Asyn
         yield opened
 
 
+SIGNING_SECRET = "sandbox-signing-secret"
+
+
 @asynccontextmanager
 async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) -> AsyncIterator[House]:
-    slack = SlackSandbox(workspace(), rate_limits=False, event_retry_delays=(0.05, 0.2, 0.5))
+    slack = SlackSandbox(
+        workspace(), signing_secret=SIGNING_SECRET, rate_limits=False, event_retry_delays=(0.05, 0.2, 0.5)
+    )
     async with slack:
         client = SlackClient(slack.bot_token, slack.api_url)
         me = await client.auth_test()

@@ -20,11 +20,10 @@ from slackbot.slack.signed_http import MAX_BODY, MAX_SSL_CHECK, SignedEndpoint
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.manifest import EVENTS_PATH
 from tests.integration.asking import TEAM
-from tests.integration.listeners.conftest import House
+from tests.integration.listeners.conftest import SIGNING_SECRET, House
 from tests.stress.budget import full
 from tests.stress.rounds import counted
 
-SECRET = "sandbox-signing-secret"
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -38,7 +37,7 @@ def signed(body: bytes, *, at: int | None = None, kind: str = "application/json"
     return [
         (b"content-type", kind.encode()),
         (b"x-slack-request-timestamp", stamp.encode()),
-        (b"x-slack-signature", signature(SECRET, stamp, body).encode()),
+        (b"x-slack-signature", signature(SIGNING_SECRET, stamp, body).encode()),
     ]
 
 
