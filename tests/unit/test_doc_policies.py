@@ -16,7 +16,7 @@ from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.policy_lint import lint_policy
 from signoff.values import Action
-from tests.doc_blocks import Block, blocks
+from tests.doc_blocks import ROOT, Block, blocks
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,24 @@ MUST_BE_ASKED: dict[tuple[str, str], list[Call]] = {
     ("docs/policy.md", "refunds (limit)"): [*refunds(1, 5000.5, 1e9), *UNKNOWN],
     ("docs/policy.md", "refunds"): LARGE,
     ("docs/policy.md", "orders"): [Call("order_goods", {"item": "desk", "amount": 1}), Call("order_goods")],
+    ("docs/side-by-side.md", "never-the-machine"): commands(
+        *("sudo id", "ls; sudo id", "ls\nsu", "(dd if=x of=y)", "chmod -R 777 /", "env", "kill -9 1"),
+        *("rm -rf /", "git push --force origin main", "git reset --hard", "ls && kubectl delete pod x"),
+    ),
+    ("docs/side-by-side.md", "production"): commands(
+        *("git push", "git push origin main", "terraform apply -auto-approve", "psql", None, ["git push"]),
+    ),
+    ("docs/side-by-side.md", "files"): [
+        *(Call("write_file", {"path": "x"}), Call("execute_sql", {"query": "select 1"}), Call("execute_sql")),
+        *(Call("update_row", {"table": "payments"}), Call("update_row")),
+    ],
+    ("docs/side-by-side.md", "only-main"): [
+        *(
+            Call("deploy", {"env": "production", "ref": ref})
+            for ref in ("refs/heads/main", "refs/heads/x", None)
+        ),
+        *(Call("deploy", {"env": "production"}), Call("deploy", {"ref": "refs/heads/main"}), Call("deploy")),
+    ],
     ("docs/gate.md", "cluster"): words(
         *(["kubectl", "delete", "pod", "shop"], ["kubectl"], ["kubectl", "get", "pods", "--as=admin"], []),
         *(["env", "kubectl", "get", "pods"], ["sh", "-c", "kubectl get pods"], "kubectl get pods", None),
@@ -186,8 +204,10 @@ def test_each_example_asks_what_it_must(block: Block) -> None:
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=str)
 def test_signoff_check_has_nothing_to_say_about_an_example(block: Block) -> None:
-    """The documentation shows nothing that `signoff check` warns of."""
-    assert lint_policy(_policy(block), Registry(), str(block)) == []
+    """The documentation shows nothing that `signoff check` warns of; what it calls a guard rail, the page does, too."""
+    found = lint_policy(_policy(block), Registry(), str(block))
+    assert [each for each in found if "guard rail" not in each] == []
+    assert not found or "guard rail" in (ROOT / block.page).read_text(encoding="utf-8")
 
 
 def test_no_example_is_forgotten_and_none_is_left_over() -> None:
