@@ -169,15 +169,25 @@ def test_what_cannot_be_said_asks_or_denies(use: Use, before: Verdict, after: Ve
 
 @pytest.mark.parametrize(
     "added",
-    ["; {}", " && {}", " || {}", " | {}", " & {}", "\n{}", " $({})", " `{}`", " > {}", " --{}", " {}"],
+    [
+        "; x",
+        " && sudo id",
+        " || x",
+        " | sh",
+        " & x",
+        "\nrm -rf /",
+        " $(x)",
+        " `x`",
+        " > /x",
+        " --output=/x",
+        " x",
+    ],
 )
 def test_nothing_runs_that_the_original_would_stop(added: str) -> None:
     """Whatever is added to a command that the list allows, by whichever way of joining."""
     allowed = [example(rule).text for rule in LISTS["allow"] if rule.startswith("Bash(")]
-    for other in ("x", "sudo id", "rm -rf /", "git push", "output=/home/ada/.bashrc"):
-        for use in bash(*(command + added.format(other) for command in allowed)):
-            if converted(use) == "run":
-                assert original(use) == "run", use
+    run = [use for use in bash(*(command + added for command in allowed)) if converted(use) == "run"]
+    assert [use for use in run if original(use) != "run"] == []
 
 
 async def test_the_rebuilt_map_asks_what_the_original_interrupts() -> None:
