@@ -67,6 +67,11 @@ class Correction:
     text: str
     because: str
 
+    @property
+    def sentence(self) -> str:
+        """Without the text if it does not fit a line."""
+        return self.because if "\n" in self.text else f"{self.because}; write {self.text}"
+
 
 def number_as_text(text: str) -> Correction | None:
     """A number in quotes is compared letter by letter: "9" is more than "1000"."""
@@ -92,7 +97,7 @@ def correction(text: str) -> Correction | None:
     code, strings = _apart(_together(straight, strings))
     for each in _CORRECTIONS:
         if found := each.wrong.search(code):
-            because.append(each.because.format(found[0]))
+            because.append(each.because.format(" ".join(found[0].split())))
         while (corrected := each.wrong.sub(each.right, code, count=1)) != code:
             code = corrected
     raw = [f"r{each}" if _STRANGE_ESCAPE.match(each) else each for each in strings]

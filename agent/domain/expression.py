@@ -145,32 +145,32 @@ def _compiled(text: str) -> When:
     for pattern, is_written_out in patterns(text):
         _check_pattern(pattern, is_written_out)
     if wrong := number_as_text(text):
-        raise ValueError(f"it {wrong.because}; write {wrong.text}")
+        raise ValueError(f"it {wrong.sentence}")
     return When(text, frozenset(used & VARIABLES), _exponent([name for name, _ in loops], functions), program)
 
 
 def _with_correction(text: str, problem: str) -> str:
-    """The correction is shown if it compiles and fits a line."""
+    """The corrected text is shown if it compiles and fits a line; else the place of the problem."""
     if (corrected := correction(text)) is None:
         return problem
-    unshown = f"{problem} ({corrected.because})"
+    placed = f"{problem} ({corrected.because})"
     try:
         _compiled(corrected.text)
     except ValueError:
-        return unshown
-    return unshown if "\n" in corrected.text else f"{corrected.because}; write {corrected.text}"
+        return placed
+    return placed if "\n" in corrected.text else corrected.sentence
 
 
 def _check_pattern(source: str, is_written_out: bool) -> None:
     """Raises ValueError. A pattern can take seconds to compile, so none comes from an argument."""
     import cel  # noqa: PLC0415 - as above
 
+    shown = " ".join(source.split())
     if not is_written_out:
-        shown = " ".join(source.split())
         raise ValueError(f"matches({shown}) needs a pattern that is written out, such as matches('^refund-')")
     pattern = cel.compile(source).execute({})
     if not isinstance(pattern, str):
-        raise ValueError(f"matches({source}) needs a text")  # noqa: TRY004 - in a file that somebody wrote
+        raise ValueError(f"matches({shown}) needs a text")  # noqa: TRY004 - in a file that somebody wrote
     if "\b" in pattern:
         raise ValueError(
             r"in a pattern, \b is a backspace unless the text is written r'…', such as r'\bword'"
@@ -178,7 +178,7 @@ def _check_pattern(source: str, is_written_out: bool) -> None:
     try:
         compile_pattern(pattern)
     except ValueError as error:
-        raise ValueError(f"matches({source}) has no regular expression: {error}") from None
+        raise ValueError(f"matches({shown}) has no regular expression: {error}") from None
 
 
 @lru_cache(maxsize=1024)

@@ -313,6 +313,9 @@ CONDITIONS = {
     "args.a == 'x": "column 11: the quote before x is not closed",
     "args.a like 'x%'": 'column 8: "like" does not fit here',
     "args.a >": "column 9: the condition ends too early",
+    "args.a is\nnot 5": '"is not" is written "!=" in CEL',
+    'args.a >\n"5"': 'compares with the text "5", not with a number',
+    "args.a.matches(\n'(')": "has no regular expression: unclosed group",
 }
 FILES |= {
     condition: (f"{RULE}when = '''\n{condition}'''", 4, words) for condition, words in CONDITIONS.items()
