@@ -108,6 +108,35 @@ def one_line(text: str) -> str:
     return _SYMBOL.sub(lambda found: f"⟦{_mark(found[1])}⟧" if _is_status_sign(found[1]) else found[0], text)
 
 
+def isolated(line: str) -> str:
+    """Give each quoted right-to-left text its own direction, so that the words around it keep their places.
+
+    Without that, two such values, and a number between them, are drawn in the wrong order. The quotation marks are
+    outside: they belong to the sentence. For a line that is `visible`, and so has no isolates of its own.
+    """
+    if line.isascii() or not _has_right_to_left(line):
+        return line
+    return _QUOTED.sub(lambda found: _isolate(found[0]) if _has_right_to_left(found[0]) else found[0], line)
+
+
+def closed(line: str) -> str:
+    """A line that was cut within an isolate ends it."""
+    return line + _END * (line.count(_BEGIN) - line.count(_END))
+
+
+_BEGIN, _END = "\u2068", "\u2069"
+_QUOTED = re.compile('“[^“”]*”?|«[^«»]*»?|"[^"]*"?')
+
+
+def _isolate(quotation: str) -> str:
+    end = len(quotation) - (len(quotation) > 1 and quotation[-1] in '”»"')
+    return f"{quotation[0]}{_BEGIN}{quotation[1:end]}{_END}{quotation[end:]}"
+
+
+def _has_right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(each) in {"R", "AL"} for each in text)
+
+
 class _Kind(NamedTuple):
     is_mark: bool
     is_style: bool

@@ -142,7 +142,8 @@ def context(mrkdwn: str) -> Json:
 
 
 def labelled(content: str, accessory: Json | None = None) -> Json:
-    made: Json = {"type": "section", "text": plain(inert.line(content, 400), 400)}
+    """The text must already be inert."""
+    made: Json = {"type": "section", "text": plain(inert.shortened(content, 400), 400)}
     return made | ({"accessory": accessory} if accessory else {})
 
 

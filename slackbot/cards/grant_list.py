@@ -34,7 +34,7 @@ def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:
     for each in lines[:most]:
         about = each.description if inert.line(each.description, 10) else short_id(each.id)
         revoke = blocks.button("Revoke", ACTION_REVOKE_LISTED, str(each.id), about, "danger")
-        rows.append(blocks.labelled(each.description, revoke))
+        rows.append(blocks.labelled(inert.line(each.description, 400), revoke))
         used = f"used {each.uses:,} of {each.max_uses:,} times · ends {blocks.moment_mrkdwn(each.until)}"
         rows.append(blocks.context(used))
     if (more := len(lines) - most) > 0:

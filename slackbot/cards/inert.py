@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from signoff.visible_text import BLANK_LINES, SPACES, is_mark, one_line, visible
+from signoff.visible_text import BLANK_LINES, SPACES, closed, is_mark, isolated, one_line, visible
 
 _WEIGHTS = {"&": 5, "<": 4, ">": 4}
 # A variation selector belongs to the preceding character, which may be replaced here.
@@ -48,18 +48,19 @@ def shortened(text: str, limit: int) -> str:
     """`cut`, with the number of omitted characters, within `limit`."""
     if weight(text) <= limit:
         return text
-    shown, _ = cut(text, max(0, limit - 32))
-    return f"{shown.rstrip()}… {len(text) - len(shown.rstrip()):,} more characters"
+    shown, _ = cut(text, max(0, limit - 33))
+    shown = shown.rstrip()
+    return f"{closed(shown)}… {len(text) - len(shown):,} more characters"
 
 
 def line(text: str, limit: int) -> str:
     """One line for plain and rich text: no line breaks, runs of spaces, or status signs."""
-    return shortened(one_line(text), limit)
+    return shortened(isolated(one_line(text)), limit)
 
 
 def line_and_rest(text: str, limit: int) -> tuple[str, bool]:
     """`line`, and whether anything was left out."""
-    whole = one_line(text)
+    whole = isolated(one_line(text))
     return shortened(whole, limit), weight(whole) > limit
 
 
@@ -76,7 +77,7 @@ def paragraph(text: str, limit: int, max_lines: int) -> str:
 
 def mrkdwn(text: str, limit: int) -> str:
     """One line for mrkdwn: active characters become look-alikes."""
-    text = one_line(text).translate(_FORMATTING)
+    text = isolated(one_line(text)).translate(_FORMATTING)
     for pattern, sign in ((_SCHEME, "꞉"), (_SHORTCODE, "꞉"), (_UNDERSCORE, "ˍ"), (_DOMAIN_DOT, "․")):
         text = pattern.sub(sign, text)
     # An underscore inside a word may now be at its end.
@@ -85,7 +86,7 @@ def mrkdwn(text: str, limit: int) -> str:
 
 def without_links(text: str, limit: int) -> str:
     """One line for e-mail, where clients turn addresses into links."""
-    text = _DOMAIN_DOT.sub("․", _SCHEME.sub("꞉", one_line(text)))
+    text = _DOMAIN_DOT.sub("․", _SCHEME.sub("꞉", isolated(one_line(text))))
     return shortened(text, limit)
 
 

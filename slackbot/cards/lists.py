@@ -151,7 +151,7 @@ def misunderstood_command(command: str, problem: str, *, guess: str | None = Non
         blocks.section(blocks.text(wrong)),
         blocks.section(*_in_short(command, about)),
     ]
-    text = f"{inert.mrkdwn(wrong, 300)} {inert.mrkdwn(meant, 400) if meant else ''}".strip()
+    text = f"{inert.mrkdwn(problem, 300) or wrong} {inert.mrkdwn(meant, 400) if meant else ''}".strip()
     return _card(text, [blocks.rich_text(line) for line in lines])
 
 

@@ -60,6 +60,8 @@ def _named(view: RequestView) -> list[Json]:
         blocks.text(short_id(view.id), code=True),
     ]
     return [
-        blocks.labelled(title(view), blocks.button("Details", ACTION_OPEN, str(view.id), title(view))),
+        blocks.labelled(
+            inert.line(title(view), 400), blocks.button("Details", ACTION_OPEN, str(view.id), title(view))
+        ),
         blocks.rich_text(blocks.section(*about)),
     ]

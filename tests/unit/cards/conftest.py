@@ -163,8 +163,16 @@ def slack_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
+_ISOLATE = re.compile('(?<=[“«"])\u2068([^\u2066-\u2069]*)\u2069')
+
+
+def _right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(each) in {"R", "AL"} for each in text)
+
+
 def invisible(text: str) -> list[str]:
-    """Line breaks are allowed."""
+    """Line breaks are allowed, and so is an isolate around a right-to-left text that follows a quotation mark."""
+    text = _ISOLATE.sub(lambda found: found[1] if _right_to_left(found[1]) else found[0], text)
     if text.isascii() and text.replace("\n", "").isprintable():
         return []
     found, marks, before = [], 0, ""
