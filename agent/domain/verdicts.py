@@ -39,13 +39,17 @@ class OutcomeWords:
 
 @dataclass(frozen=True, slots=True)
 class VerdictWords:
-    """``noun``: one such vote. ``reason_missing``: what a form says if `reason_required` has the verdict."""
+    """``noun``: one such vote. ``reason_missing``: what a form says if `reason_required` has the verdict.
+
+    ``effect``: of enough such votes; ``{then}``: of the approval.
+    """
 
     button: str
     style: Literal["primary", "danger"]
     noun: str
     outcome: OutcomeWords
     reason_missing: str
+    effect: str
 
 
 OUTCOMES: Mapping[str, OutcomeWords] = {
@@ -69,6 +73,7 @@ VERDICTS: Mapping[str, VerdictWords] = {
         "approval",
         OUTCOMES[RequestStatus.APPROVED],
         "This checkpoint requires a note with an approval.",
+        "Once enough people have approved, {then}.",
     ),
     Verdict.REJECT: VerdictWords(
         "Reject",
@@ -76,6 +81,7 @@ VERDICTS: Mapping[str, VerdictWords] = {
         "rejection",
         OUTCOMES[RequestStatus.REJECTED],
         "Choose a reason or write your own; one of them is required.",
+        "Rejecting ends this request.",
     ),
 }
 BY_PEOPLE = tuple(each.outcome.status for each in VERDICTS.values())

@@ -55,12 +55,12 @@ from slackbot.cards.values import (
     ACTION_RETRY_CALL,
     ACTION_REVOKE,
     ACTION_REVOKE_LISTED,
+    ACTION_VOTE,
     CALLBACK_AGENT,
-    CALLBACK_APPROVE,
     CALLBACK_EDIT,
     CALLBACK_GRANT,
-    CALLBACK_REJECT,
     CALLBACK_SAVE_GRANT,
+    CALLBACK_VOTE,
     EVENT_TYPE,
     ButtonValue,
     Card,
@@ -72,9 +72,4 @@ from slackbot.cards.values import (
     parse_id,
     parse_page_value,
 )
-from slackbot.cards.vote_forms import (
-    OWN_WORDS_EXCLUDE,
-    approve_modal,
-    reason_of,
-    reject_modal,
-)
+from slackbot.cards.vote_forms import OWN_WORDS_EXCLUDE, reason_of, vote_modal

@@ -12,7 +12,6 @@ from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.values import (
     ACTION_ALLOW_SIMILAR,
-    ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
     ACTION_DETAILS,
@@ -21,16 +20,15 @@ from slackbot.cards.values import (
     ACTION_LINK,
     ACTION_PAGE,
     ACTION_PAGE_BACK,
-    ACTION_REJECT,
     ACTION_RETRY,
     ACTION_REVOKE,
+    ACTION_VOTE,
     Json,
     Names,
     Pages,
     button_value,
 )
 
-_ACTIONS = {Verdict.APPROVE: ACTION_APPROVE, Verdict.REJECT: ACTION_REJECT}
 _ADDRESS = re.compile(r"https?://(?P<host>[A-Za-z0-9.:-]{1,255})(?:[/?#][!#-;=?-\[\]_a-z~]*)?\Z", re.ASCII)
 MAX_ADDRESS = 3000
 
@@ -48,9 +46,8 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
 def plain_row(view: RequestView) -> list[Json]:
     if not view.place_nonce:
         return []
-    value = button_value(view)
-    reject = [_vote(Verdict.REJECT, view)]
-    made = reject if view.status is RequestStatus.WAITING else _ask_again(view) or _settle(view)
+    value, waits = button_value(view), view.status is RequestStatus.WAITING
+    made = _votes(view, approvable=False) if waits else _ask_again(view) or _settle(view)
     return blocks.actions(*made, blocks.button("Details", ACTION_DETAILS, value, spoken_subject(view)))
 
 
@@ -78,7 +75,6 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     # A form that asks for a note is already a second step.
     asks = Verdict.APPROVE in view.rule.reason_required
     confirm = None if asks else _confirmation(view, names)
-    approve, reject = _vote(Verdict.APPROVE, view, confirm), _vote(Verdict.REJECT, view)
     comment = [] if asks else [blocks.button("Approve with note", ACTION_APPROVE_COMMENT, value, about)]
     edit = [blocks.button("Edit", ACTION_EDIT, value, about)] if view.rule.allow_edit else []
     similar = (
@@ -86,13 +82,19 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
         if _may_allow(view)
         else []
     )
-    return [approve, reject, *comment, *edit, *similar] if approvable else [reject, *edit]
+    votes = _votes(view, confirm, approvable=approvable)
+    return [*votes, *comment, *edit, *similar] if approvable else [*votes, *edit]
 
 
-def _vote(verdict: Verdict, view: RequestView, confirm: Json | None = None) -> Json:
-    words = VERDICTS[verdict]
-    value = button_value(view)
-    return blocks.button(words.button, _ACTIONS[verdict], value, spoken_subject(view), words.style, confirm)
+def _votes(view: RequestView, confirm: Json | None = None, *, approvable: bool) -> list[Json]:
+    """``confirm`` is for approvals."""
+    value, about, confirms = button_value(view), spoken_subject(view), {Verdict.APPROVE: confirm}
+    made = []
+    for verdict, action_id in ACTION_VOTE.items():
+        if approvable or verdict is not Verdict.APPROVE:
+            words, sure = VERDICTS[verdict], confirms.get(verdict)
+            made.append(blocks.button(words.button, action_id, value, about, words.style, sure))
+    return made
 
 
 def _may_allow(view: RequestView) -> bool:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 
 Json = dict[str, Any]
 """A piece of Block Kit."""
 
-ACTION_APPROVE = "signoff:approve"
-ACTION_REJECT = "signoff:reject"
+ACTION_VOTE = {verdict: f"signoff:{verdict}" for verdict in Verdict}
+ACTION_APPROVE, ACTION_REJECT = ACTION_VOTE[Verdict.APPROVE], ACTION_VOTE[Verdict.REJECT]
 ACTION_ASK_AGAIN = "signoff:ask_again"
 ACTION_RETRY = "signoff:retry"
 ACTION_DONE = "signoff:done"
@@ -46,8 +47,7 @@ ACTION_PAGE_BACK = "signoff:page_back"
 """Page values. Forward and Back need two ids, because an id may occur once in a row."""
 ACTION_AGENT = "signoff:agent"
 
-CALLBACK_REJECT = "signoff:reject_modal"
-CALLBACK_APPROVE = "signoff:approve_modal"
+CALLBACK_VOTE = {verdict: f"signoff:{verdict}_modal" for verdict in Verdict}
 CALLBACK_EDIT = "signoff:edit_modal"
 CALLBACK_AGENT = "signoff:agent_modal"
 CALLBACK_GRANT = "signoff:grant_modal"

@@ -13,8 +13,7 @@ from slackbot.cards import blocks, facts, inert, json_text, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title
 from slackbot.cards.values import (
-    CALLBACK_APPROVE,
-    CALLBACK_REJECT,
+    CALLBACK_VOTE,
     CHOICE_BLOCK,
     CHOICE_INPUT,
     REASON_BLOCK,
@@ -31,38 +30,31 @@ OWN_WORDS = "signoff:own_words"
 """A required choice must not prevent own words."""
 
 
-def reject_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
+def vote_modal(verdict: Verdict, view: RequestView, carry: str, reader: Person | None = None) -> Json:
     """`carry` names the button's place."""
-    words, required = VERDICTS[Verdict.REJECT], Verdict.REJECT in view.rule.reason_required
-    effect = "Rejecting ends this request. The agent and the requester will see the reason."
+    words, required = VERDICTS[verdict], verdict in view.rule.reason_required
+    then = "such calls run without asking anybody" if view.grant else "it runs"
+    label = words.outcome.own_words
+    effect = f"{words.effect.format(then=then)} The agent and the requester will see the {label.lower()}."
     if view.own_words_exclude(reader):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
-    offered = [reason for reason in view.rule.reject_reasons if reason.strip()][:MAX_CHOICES]
+    reasons = view.rule.reject_reasons if verdict is Verdict.REJECT else ()
+    offered = [reason for reason in reasons if reason.strip()][:MAX_CHOICES]
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
-    chooser = _chooser(choices, required=required)
-    label = "In your own words" if choices else words.outcome.own_words
     # With choices either is enough, which Slack's form cannot express: the submission is checked.
     own = _own_words(
-        label, required=required and not choices, hint=words.reason_missing if required else None
+        "In your own words" if choices else label,
+        required=required and not choices,
+        hint=words.reason_missing if required else None,
     )
-    rows = [*blocks.with_ids(_question(view, effect), carry), *chooser, own]
+    question = blocks.with_ids(_question(view, effect), carry)
     return modal(
-        words.button, rows, close="Cancel", submit=words.button, callback=CALLBACK_REJECT, carry=carry
-    )
-
-
-def approve_modal(view: RequestView, carry: str, reader: Person | None = None) -> Json:
-    words, required = VERDICTS[Verdict.APPROVE], Verdict.APPROVE in view.rule.reason_required
-    then = "such calls run without asking anybody" if view.grant else "it runs"
-    effect = f"Once enough people have approved, {then}. The agent and the requester will see the note."
-    if view.own_words_exclude(reader):
-        effect = f"{effect} {OWN_WORDS_EXCLUDE}"
-    own = _own_words(
-        words.outcome.own_words, required=required, hint=words.reason_missing if required else None
-    )
-    rows = [*blocks.with_ids(_question(view, effect), carry), own]
-    return modal(
-        words.button, rows, close="Cancel", submit=words.button, callback=CALLBACK_APPROVE, carry=carry
+        words.button,
+        [*question, *_chooser(choices, required=required), own],
+        close="Cancel",
+        submit=words.button,
+        callback=CALLBACK_VOTE[verdict],
+        carry=carry,
     )
 
 

@@ -12,20 +12,17 @@ from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.usecases import requests
 from signoff.errors import Conflict
-from signoff.values import Person
 from slackbot.cards import (
     ACTION_ALLOW_SIMILAR,
-    ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
     ACTION_DONE,
     ACTION_EDIT,
-    ACTION_REJECT,
     ACTION_RETRY,
     ACTION_REVOKE,
     ACTION_REVOKE_LISTED,
-    approve_modal,
-    reject_modal,
+    ACTION_VOTE,
+    vote_modal,
 )
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits, settlements, votes
@@ -35,7 +32,7 @@ from slackbot.slack.listeners.buttons import add_button, on_id
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.edits import form_for
-from slackbot.slack.listeners.modals import Shown, show
+from slackbot.slack.listeners.modals import show
 
 FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
@@ -51,9 +48,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     def button(action_id: str, work: Work) -> None:
         add_button(app, ctx, action_id, partial(_on_click, work))
 
-    button(ACTION_APPROVE, _approve)
-    button(ACTION_APPROVE_COMMENT, _open_approve_form)
-    button(ACTION_REJECT, _open_reject_form)
+    for verdict, action_id in ACTION_VOTE.items():
+        button(action_id, _approve if verdict is Verdict.APPROVE else partial(_open_form, verdict))
+    button(ACTION_APPROVE_COMMENT, partial(_open_form, Verdict.APPROVE))
     button(ACTION_EDIT, _open_edit_form)
     button(ACTION_ASK_AGAIN, _ask_again)
     button(ACTION_ALLOW_SIMILAR, grants.open_form)
@@ -78,20 +75,12 @@ async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any
     vote = click.vote(Verdict.APPROVE, click.path)
     known = await votes.vote_context(ctx.db, ctx.directory, click.value.request_id)
     if Verdict.APPROVE.value in known.reason_required:
-        return await _open_approve_form(ctx, click, body)
+        return await _open_form(Verdict.APPROVE, ctx, click, body)
     voted = await votes.cast_vote(ctx.votes, ctx.directory, vote, known)
     details.show_change(ctx, click, body)
     if voted.repeated and voted.status is RequestStatus.WAITING:
         return sentence(Refusal.SAME_VOTE)
     return None
-
-
-async def _open_approve_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    return await _open_form(ctx, click, body, approve_modal)
-
-
-async def _open_reject_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    return await _open_form(ctx, click, body, reject_modal)
 
 
 async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
@@ -103,14 +92,12 @@ async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[s
 
 
 async def _open_form(
-    ctx: ListenerContext,
-    click: ButtonClick,
-    body: dict[str, Any],
-    form: Callable[[RequestView, str, Person], Shown],
+    verdict: Verdict, ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]
 ) -> str | None:
     """Look nobody up: a trigger lives for three seconds. The submission checks rights."""
     view = await clean_view(await waiting_card_of(ctx, click))
-    return await show(ctx, body, form(view, click.carry(), click.person), FORM_NOT_OPENED)
+    form = vote_modal(verdict, view, click.carry(), click.person)
+    return await show(ctx, body, form, FORM_NOT_OPENED)
 
 
 async def _ask_again(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:

@@ -16,11 +16,10 @@ from agent.domain.verdicts import VERDICTS
 from agent.runtime.judging.edits import schema_of
 from signoff.errors import MalformedArguments
 from slackbot.cards import (
-    CALLBACK_APPROVE,
     CALLBACK_EDIT,
     CALLBACK_GRANT,
-    CALLBACK_REJECT,
     CALLBACK_SAVE_GRANT,
+    CALLBACK_VOTE,
     edit_errors,
     notice_modal,
     read_edit,
@@ -57,8 +56,8 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         async def submitted(ack: AsyncAck, body: dict[str, Any], view: dict[str, Any]) -> None:
             await _answer(ctx, ack, body, view, work)
 
-    form(CALLBACK_REJECT, partial(_vote, Verdict.REJECT))
-    form(CALLBACK_APPROVE, partial(_vote, Verdict.APPROVE))
+    for verdict, callback_id in CALLBACK_VOTE.items():
+        form(callback_id, partial(_vote, verdict))
     form(CALLBACK_EDIT, _edit)
     form(CALLBACK_GRANT, grants.preview)
     form(CALLBACK_SAVE_GRANT, grants.save)

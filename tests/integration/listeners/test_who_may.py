@@ -11,7 +11,7 @@ import pytest
 from agent.domain.rules import Rule
 from agent.usecases import requests
 from signoff.values import Action, Person
-from slackbot.cards import ACTION_APPROVE, CALLBACK_APPROVE, CALLBACK_EDIT, CALLBACK_REJECT, ButtonValue
+from slackbot.cards import ACTION_APPROVE, CALLBACK_EDIT, ButtonValue
 from tests.integration.asking import TEAM, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
@@ -175,8 +175,8 @@ WAYS: dict[str, tuple[Way, str]] = {
     **{
         f"{verb} by the form, {surface}": (through_a_form(callback, surface, values), outcome)
         for verb, callback, values, outcome in (
-            ("approve", CALLBACK_APPROVE, REASON, "approved"),
-            ("reject", CALLBACK_REJECT, REASON, "rejected"),
+            ("approve", "signoff:approve_modal", REASON, "approved"),
+            ("reject", "signoff:reject_modal", REASON, "rejected"),
             ("edit", CALLBACK_EDIT, AMOUNT, "edited"),
         )
         for surface in ("channel", "modal", "home")

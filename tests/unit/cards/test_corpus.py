@@ -212,8 +212,8 @@ def judge_request(view: Any, schema: dict[str, Any], referee: Any) -> None:
     pages = cards.details_pages(view)
     for page in {1, pages}:
         referee.judge_view(cards.details_modal(view, page))
-    referee.judge_view(cards.reject_modal(view, CARRY))
-    referee.judge_view(cards.approve_modal(view, CARRY))
+    referee.judge_view(cards.vote_modal(Verdict.REJECT, view, CARRY))
+    referee.judge_view(cards.vote_modal(Verdict.APPROVE, view, CARRY))
     form = cards.edit_modal(view, schema, CARRY)
     referee.judge_view(form)
     arguments, errors = cards.read_edit(untouched(form), schema, view.action)

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 
 from agent.domain.people import Exclusion, Involvement
+from agent.domain.request import Verdict
 from signoff.values import Action, Person
 from slackbot import cards
 from slackbot.cards.values import AGENT_BLOCK, CHOICE_BLOCK, REASON_BLOCK, TASK_BLOCK
@@ -258,7 +259,7 @@ def test_a_rejection_offers_the_checkpoints_reasons(samples: Any, referee: Any) 
     view = samples.view(
         reject_reasons=("Wrong amount", "Wrong customer"), reason_required=frozenset({"reject"})
     )
-    made = cards.reject_modal(view, CARRY)
+    made = cards.vote_modal(Verdict.REJECT, view, CARRY)
     referee.judge_view(made)
     assert inputs(made)["Reason"]["element"]["type"] == "radio_buttons"
     assert inputs(made)["In your own words"]["optional"] is True, "a chosen reason is enough"
@@ -268,7 +269,9 @@ def test_a_rejection_offers_the_checkpoints_reasons(samples: Any, referee: Any) 
     both = state(made, Reason="Wrong amount", **{"In your own words": " it was 12 "})
     assert cards.reason_of({"state": {"values": both}}) == "Wrong amount: it was 12"
     assert cards.reason_of({"state": {"values": state(made)}}) is None
-    many = cards.reject_modal(samples.view(reject_reasons=tuple(f"Reason {n}" for n in range(20))), CARRY)
+    many = cards.vote_modal(
+        Verdict.REJECT, samples.view(reject_reasons=tuple(f"Reason {n}" for n in range(20))), CARRY
+    )
     referee.judge_view(many)
     assert inputs(many)["Reason"]["element"]["type"] == "static_select"
 
@@ -290,8 +293,8 @@ READER = Person("T0", "U1")
 def test_own_words_that_exclude_are_announced(samples: Any, terms: dict[str, Any], warned: bool) -> None:
     """The form says before it is sent that own words keep this person from approving what follows, where they do."""
     view = samples.view(**terms)
-    assert (cards.OWN_WORDS_EXCLUDE in str(cards.reject_modal(view, CARRY, READER))) is warned
-    assert (cards.OWN_WORDS_EXCLUDE in str(cards.approve_modal(view, CARRY, READER))) is warned
+    assert (cards.OWN_WORDS_EXCLUDE in str(cards.vote_modal(Verdict.REJECT, view, CARRY, READER))) is warned
+    assert (cards.OWN_WORDS_EXCLUDE in str(cards.vote_modal(Verdict.APPROVE, view, CARRY, READER))) is warned
 
 
 @pytest.mark.parametrize("may_approve", [True, False])
@@ -306,8 +309,8 @@ def test_edits_that_exclude_are_announced(samples: Any, may_approve: bool) -> No
 def test_no_form_calls_a_required_reason_optional(samples: Any, referee: Any) -> None:
     """With choices, a required one begins with own words, which alone is no reason; an optional one with nothing."""
     offered = ("Wrong amount", "Wrong customer")
-    required = cards.reject_modal(
-        samples.view(reject_reasons=offered, reason_required=frozenset({"reject"})), CARRY
+    required = cards.vote_modal(
+        Verdict.REJECT, samples.view(reject_reasons=offered, reason_required=frozenset({"reject"})), CARRY
     )
     chooser = inputs(required)["Reason"]
     begin = chooser["element"]["initial_option"]
@@ -320,31 +323,31 @@ def test_no_form_calls_a_required_reason_optional(samples: Any, referee: Any) ->
     assert cards.reason_of({"state": {"values": empty}}) is None
     own = state(required, Reason=begin["value"], **{"In your own words": "it was 12"})
     assert cards.reason_of({"state": {"values": own}}) == "it was 12"
-    free = inputs(cards.reject_modal(samples.view(reject_reasons=offered), CARRY))["Reason"]
+    free = inputs(cards.vote_modal(Verdict.REJECT, samples.view(reject_reasons=offered), CARRY))["Reason"]
     assert free["optional"] is True
     assert len(free["element"]["options"]) == len(offered)
     ten = samples.view(
         reject_reasons=tuple(f"Reason {n}" for n in range(10)), reason_required=frozenset({"reject"})
     )
-    many = cards.reject_modal(ten, CARRY)
+    many = cards.vote_modal(Verdict.REJECT, ten, CARRY)
     referee.judge_view(many)
     assert inputs(many)["Reason"]["element"]["type"] == "static_select"
 
 
 def test_a_required_reason_cannot_be_left_out(samples: Any) -> None:
     """Without choices the form itself demands the words; without the rule they are optional."""
-    required = cards.reject_modal(samples.view(reason_required=frozenset({"reject"})), CARRY)
+    required = cards.vote_modal(Verdict.REJECT, samples.view(reason_required=frozenset({"reject"})), CARRY)
     assert inputs(required)["Reason"]["optional"] is False
-    assert inputs(cards.reject_modal(samples.view(), CARRY))["Reason"]["optional"] is True
-    approve = cards.approve_modal(samples.view(reason_required=frozenset({"approve"})), CARRY)
+    assert inputs(cards.vote_modal(Verdict.REJECT, samples.view(), CARRY))["Reason"]["optional"] is True
+    approve = cards.vote_modal(Verdict.APPROVE, samples.view(reason_required=frozenset({"approve"})), CARRY)
     assert inputs(approve)["Note"]["optional"] is False
-    assert inputs(cards.approve_modal(samples.view(), CARRY))["Note"]["optional"] is True
+    assert inputs(cards.vote_modal(Verdict.APPROVE, samples.view(), CARRY))["Note"]["optional"] is True
     assert {block["block_id"] for block in approve["blocks"] if block["type"] == "input"} == {REASON_BLOCK}
 
 
 def test_a_vote_is_asked_for_with_what_it_is_about(samples: Any, referee: Any) -> None:
     """Facts and arguments stand above the note, so that nobody approves a form without its subject."""
-    words = referee.words(cards.approve_modal(samples.view(), CARRY))
+    words = referee.words(cards.vote_modal(Verdict.APPROVE, samples.view(), CARRY))
     assert "price: 1,499.00 EUR" in words
     assert "order_id: 7" in words
 

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from signoff.values import Action, Risk
 from slackbot.cards import (
     details_modal,
     details_pages,
-    reject_modal,
     request_card,
     request_details,
     run_line,
     thread_line,
+    vote_modal,
 )
 from slackbot.cards.json_text import readable
 
@@ -122,7 +122,7 @@ def test_no_request_breaks_out_of_its_card(data: st.DataObject, samples: Any, re
     assert request_card(view, delivery_id="d") == card
     referee.judge(request_details(view))
     assert_arguments_reachable(view, referee)
-    referee.judge_view(reject_modal(view, view.place_nonce))
+    referee.judge_view(vote_modal(Verdict.REJECT, view, view.place_nonce))
 
 
 def assert_arguments_reachable(view: Any, referee: Any) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
-from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Change, EarlierRejection
 from agent.domain.run import RunStatus, RunView
@@ -24,7 +24,6 @@ from slackbot.cards import (
     agent_list,
     agent_modal,
     answer_modal,
-    approve_modal,
     combine_lines,
     details_modal,
     details_pages,
@@ -39,7 +38,6 @@ from slackbot.cards import (
     notice_modal,
     parse_button_value,
     refusal_text,
-    reject_modal,
     request_card,
     request_details,
     request_list,
@@ -50,6 +48,7 @@ from slackbot.cards import (
     skeleton_modal,
     thread_line,
     usage,
+    vote_modal,
 )
 from slackbot.cards.stats import stats
 from tests.stress.rounds import counted
@@ -497,7 +496,8 @@ def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: s
     for page in range(1, min(4, details_pages(view) + 1)):
         referee.judge_view(details_modal(view, page))
     assert not referee.invisible(details_text(view))
-    for form in (reject_modal(view, "c"), approve_modal(view, "c"), edit_modal(view, schema, "c")):
+    votes = [vote_modal(verdict, view, "c") for verdict in Verdict]
+    for form in (*votes, edit_modal(view, schema, "c")):
         referee.judge_view(form)
     referee.judge_view(agent_modal([AgentForm(stored or "x", attack, schema), AgentForm("b")], stored))
     at = view.created_at
