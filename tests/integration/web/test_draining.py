@@ -90,7 +90,9 @@ async def _drained(serve: Serve, slack: SlackSandbox, db: Database, folder: Path
         assert not waiting.done()
         serve.terminate()
         await until(lambda: _is_draining(client), 10, serve.said)
-        assert "signoff_web_alive 0.0" in (await client.get("/metrics")).text
+        scraped = (await client.get("/metrics")).text
+        assert "signoff_web_alive 0.0" in scraped
+        assert "signoff_http_server_errors_total 0.0" not in scraped, "the 503 of /readyz is one"
         async with asyncio.timeout(10):
             waited = await waiting
     assert (waited.status_code, waited.json()["status"]) == (200, "waiting"), waited.text
