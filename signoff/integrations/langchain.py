@@ -170,7 +170,9 @@ class HumanInTheLoop:
         """Raises the refusal's error if the call cannot be rejected."""
         if "reject" not in _read(interrupt)[1][number]:
             raise refusal.error
-        return {"type": "reject", "message": refusal.reason or refusal.words}
+        reason = refusal.reason or ""
+        is_line = len(reason.splitlines()) == 1  # several are quoted in the words
+        return {"type": "reject", "message": reason if is_line else refusal.words}
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
         return answers[0] if interrupt.value.get("type") == "tool_approval" else {"decisions": list(answers)}
