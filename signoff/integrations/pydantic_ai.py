@@ -20,8 +20,8 @@ all defaults, as JSON. A value that changes each time it is read goes back to th
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -65,6 +65,8 @@ from signoff.integrations.tool_calls import (
     approval_note,
     ask_about,
     report_outcome,
+    shared_id,
+    unusable,
 )
 from signoff.json_form import check_written, guarded, stable_form, written_by_type
 from signoff.values import Action
@@ -130,6 +132,8 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         self._timeout = seconds_of(timeout)
         self._inside = inside
         self._given: dict[str, _Given] = {}
+        self._streamed: set[tuple[str | None, str, str]] = set()
+        """Answered calls without a turn: run, id and arguments."""
 
     async def answer(
         self,
@@ -151,6 +155,8 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         unknown), ApiError (for example, paused), Conflict and Unreachable. Nothing is claimed then.
         """
         seconds = self._timeout if timeout is None else seconds_of(timeout)
+        shared = self._shared_ids(requests, key)
+        calls = [call for call in requests.approvals if call.tool_call_id not in shared]
         questions = [
             partial(
                 ask_about,
@@ -163,12 +169,19 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 timeout=seconds,
                 facts=self._facts,
             )
-            for call in requests.approvals
+            for call in calls
         ]
         outcomes = await all_outcomes(questions, with_facts=self._facts is not None)
         results = DeferredToolResults()
-        for call, outcome in zip(requests.approvals, outcomes, strict=True):
-            await self._give(results, call, outcome, requests.metadata.get(call.tool_call_id, {}), seconds)
+        for call, own in zip(requests.approvals, _own_ids(requests.approvals), strict=True):
+            if call.tool_call_id in shared:
+                denied = ToolDenied(unusable(call.tool_name, shared_id(call.tool_call_id)))
+                results.approvals[own] = denied
+        for call, outcome in zip(calls, outcomes, strict=True):
+            known = requests.metadata.get(call.tool_call_id, {})
+            await self._give(results, call, outcome, known, seconds)
+            if TURN not in known and not isinstance(outcome, str):
+                self._streamed.add((key, call.tool_call_id, str(call.args)))
         return results
 
     # --- while the agent runs ------------------------------------------------------------------------------
@@ -186,12 +199,10 @@ class PydanticAIApprovals(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Number the turn, and give each of its calls an id of its own."""
         response.metadata = {**(response.metadata or {}), TURN: _turn_after(ctx.messages)}
-        taken: set[str] = set()
-        for call in response.tool_calls:
-            if not call.tool_call_id or call.tool_call_id in taken:
-                call.tool_call_id = _free_id(call.tool_call_id or call.tool_name, response, taken)
+        for call, own in zip(response.tool_calls, _own_ids(response.tool_calls), strict=True):
+            if call.tool_call_id != own:
+                call.tool_call_id = own
                 call.id = None  # a provider would send its own copy of the call instead
-            taken.add(call.tool_call_id)
         return response
 
     async def after_tool_validate(
@@ -268,6 +279,20 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             await report_outcome(self._client, given.claim, time.monotonic(), error=error)
         raise error
 
+    def _shared_ids(self, requests: DeferredToolRequests, key: str | None) -> set[str]:
+        """Ids that do not say which call is meant. Those of `run_stream` come before `after_model_request`."""
+        number = Counter(call.tool_call_id for call in requests.approvals)
+        return {
+            call.tool_call_id
+            for call in requests.approvals
+            if number[call.tool_call_id] > 1
+            or (
+                key is not None
+                and TURN not in requests.metadata.get(call.tool_call_id, {})
+                and (key, call.tool_call_id, str(call.args)) in self._streamed
+            )
+        }
+
     # --- parts -----------------------------------------------------------------------------------------------
 
     async def _give(
@@ -323,9 +348,17 @@ def _place(requests: DeferredToolRequests, call: ToolCallPart) -> tuple[int | No
     return requests.metadata.get(call.tool_call_id, {}).get(TURN), call.tool_call_id
 
 
-def _free_id(stem: str, response: ModelResponse, taken: AbstractSet[str]) -> str:
-    used = taken | {each.tool_call_id for each in response.tool_calls}
-    return next(name for number in count(2) if (name := f"{stem}~{number}") not in used)
+def _own_ids(calls: Sequence[ToolCallPart]) -> list[str]:
+    """One for each call: its own, or the next free one."""
+    found: list[str] = []
+    given = {each.tool_call_id for each in calls}
+    for call in calls:
+        own = call.tool_call_id
+        if not own or own in found:
+            numbered = (f"{own or call.tool_name}~{number}" for number in count(2))
+            own = next(each for each in numbered if each not in given and each not in found)
+        found.append(own)
+    return found
 
 
 def _digest(call: ToolCallPart) -> str:

@@ -95,7 +95,7 @@ def unusable(tool: str, error: SignoffError) -> str:
 def shared_id(call_id: str | None) -> SignoffError:
     """Why a call is refused that its framework cannot tell from another one of the same turn."""
     return SignoffError(
-        f"another call of this turn has the same id, {call_id!r}; make one call at a time, or give each its own id"
+        f"another call has the same id, {call_id!r}; make one call at a time, and give each an id of its own"
     )
 
 

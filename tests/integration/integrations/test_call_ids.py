@@ -26,7 +26,7 @@ from langgraph.prebuilt import ToolRuntime
 from mcp import Client
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 from pydantic_ai import Agent as PydanticAgent
-from pydantic_ai import DeferredToolRequests
+from pydantic_ai import DeferredToolRequests, ToolApproved
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
@@ -264,7 +264,7 @@ async def test_two_calls_under_one_id_are_two_questions_or_one_refusal(
     else:
         assert turns in (TWINS, BOTH)
         assert drive is not by_pydantic_ai
-        assert "another call of this turn has the same id" in tool.told[0]
+        assert "another call has the same id" in tool.told[0]
 
 
 async def test_a_shortened_history_forgets_no_question(actors: Desk, tmp_path: Path) -> None:
@@ -275,6 +275,25 @@ async def test_a_shortened_history_forgets_no_question(actors: Desk, tmp_path: P
         await by_pydantic_ai(actors, tmp_path, tool, turns, shorten=True)
     assert tool.done == [5, 5, 5, 5]
     assert len(await actors.statuses()) == 4
+
+
+async def test_nothing_is_asked_about_two_waiting_calls_under_one_id(actors: Desk) -> None:
+    """pydantic-ai: what waits together under one id, or comes again without its turn, as a streamed run gives it, is
+    denied with the reason.
+    """
+    calls = [ToolCallPart("delete_records", arguments(count), "call_0") for count in (5, 7)]
+    async with AsyncApprovalClient(actors.url, actors.key) as client:
+        answers = await PydanticAIApprovals(client).answer(DeferredToolRequests(approvals=calls), key="run-1")
+        denied: Any = answers.approvals["call_0"]
+        assert "another call has the same id" in denied.message
+        assert await actors.statuses() == []
+        async with approving(actors):
+            approvals = PydanticAIApprovals(client)
+            first = DeferredToolRequests(approvals=calls[:1])
+            answers = await approvals.answer(first, key="run-1")
+            assert isinstance(answers.approvals["call_0"], ToolApproved)
+            denied = (await approvals.answer(first, key="run-1")).approvals["call_0"]
+    assert "another call has the same id" in denied.message
 
 
 async def test_an_edit_of_a_call_without_an_id_runs_nothing(actors: Desk) -> None:
