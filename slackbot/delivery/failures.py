@@ -16,7 +16,7 @@ from slackbot.slack_api.client import SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.error_codes import Meaning
 
-LONGEST = 30.0
+LONGEST = 8.0
 LONGEST_FOR_PEOPLE = 60.0
 LONGEST_UNKNOWN = 300.0
 """Maximum seconds between attempts: while Slack is unavailable or people must fix something; for an unknown reason."""
@@ -110,8 +110,7 @@ class Failures:
             return Postponed(due, words, 0.0, pause=error.seconds, ambiguous=ambiguous)
         refused = error.meaning in (Meaning.CHANNEL, Meaning.UNKNOWN)
         seconds = min(_LONGEST.get(error.meaning, LONGEST), 2.0 ** min(due.attempts, 9))
-        pause = self._pace if error.meaning is Meaning.UNKNOWN else 0.0
-        return Postponed(due, words, seconds, pause=pause, ambiguous=ambiguous, refused=refused)
+        return Postponed(due, words, seconds, pause=self._pace, ambiguous=ambiguous, refused=refused)
 
     async def _trouble(self, due: DueMessage, words: str) -> str:
         """Use the same words whether Slack refused or our check found the problem."""

@@ -1,0 +1,96 @@
+"""Slack away in several ways while people decide: nothing is lost, and all surfaces are true when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+import pytest
+
+from slack_sandbox.faults import Faults
+from tests.integration.command import Command, signoff  # noqa: F401
+from tests.integration.service.conftest import House, http_house  # noqa: F401
+from tests.stress.budget import full
+from tests.stress.test_agreement import CHANNEL, surfaces
+
+DELIVERY = (
+    "chat.postMessage",
+    "chat.update",
+    "conversations.info",
+    "conversations.replies",
+    "conversations.history",
+)
+AFTER, MENDED = 10.0, 70.0
+"""Seconds until everything in Slack is true again: after an outage, and once people have mended something."""
+
+Storm = Callable[[Faults], tuple[float, float]]
+"""Begins; returns for how many seconds Slack is away, and how many may pass after that."""
+
+
+def _slow_down(faults: Faults) -> tuple[float, float]:
+    faults.ratelimited("chat.update", retry_after=30)
+    return 30.0, AFTER
+
+
+def _unavailable(faults: Faults) -> tuple[float, float]:
+    for method in DELIVERY:
+        faults.http_500(method, times=None)
+    return full(180), AFTER
+
+
+def _uninstalled(faults: Faults) -> tuple[float, float]:
+    for method in DELIVERY:
+        faults.error(method, "account_inactive", times=None)
+    return full(60), MENDED
+
+
+def _cut(faults: Faults) -> tuple[float, float]:
+    for seed, method in enumerate(DELIVERY):
+        faults.reset_after_accept(method, times=None, probability=0.5, seed=seed)
+        faults.hang(method, 2.0, times=None, probability=0.3, seed=seed)
+    return full(60), AFTER
+
+
+def _archived(faults: Faults) -> tuple[float, float]:
+    for method in ("chat.postMessage", "chat.update"):
+        faults.error(method, "is_archived", times=None)
+    return full(60), MENDED
+
+
+STORMS: dict[str, Storm] = {
+    "429 with 30 s": _slow_down,
+    "503": _unavailable,
+    "uninstalled and installed again": _uninstalled,
+    "cut connections": _cut,
+    "archived and opened again": _archived,
+}
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("verdict", ["approved", "rejected"])
+@pytest.mark.parametrize("storm", STORMS.values(), ids=STORMS.keys())
+async def test_every_surface_is_true_after_a_storm(
+    http_house: House,  # noqa: F811
+    signoff: Command,  # noqa: F811
+    storm: Storm,
+    verdict: str,
+) -> None:
+    """Page, API and command line tell a decision at once; card, thread, message and Home, once, when Slack is back."""
+    async with surfaces(http_house, signoff) as shown:
+        request, card = await shown.ask()
+        faults = shown.house.slack.faults
+        away, left = storm(faults)
+        began = monotonic()
+        deciding = asyncio.create_task(shown.decided(request, card, verdict))
+        await asyncio.sleep(away)
+        faults.clear()
+        over = monotonic() - began
+        took = await deciding
+        assert {name for name in ("page", "api", "cli") if took[name] > 5.0} == set()
+        assert max(took.values()) <= over + left, took
+        about = [each for each in shown.house.slack.messages(CHANNEL) if request in str(each.get("metadata"))]
+        assert len(about) == 1
+        thread = shown.house.slack.thread(CHANNEL, card["ts"])[1:]
+        decided = [each for each in thread if "@grace" in str(each) or "U0GRACE" in str(each)]
+        assert len(decided) == 1, decided
