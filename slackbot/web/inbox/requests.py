@@ -59,30 +59,41 @@ async def look_again(request: Request, request_id: str, who: Signed, shown: str 
     )
 
 
-@router.post("/inbox/requests/{request_id}/approve")
-async def approve(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """Approve the revision that was shown."""
-    ctx, comment = web_context(request), _text(form, "comment")
+async def vote(request: Request, request_id: str, who: Signed, form: Form) -> Response:
+    """Vote on the revision that was shown. A reason is the checkpoint's, free text, or both."""
+    ctx, verdict = web_context(request), Verdict(request.scope["path"].rpartition("/")[2])
+    approves, back = verdict is Verdict.APPROVE, _row(form)
     view = await true_view(ctx, who, request_id)
-    typed = EnteredForm("approve", values={"comment": comment})
-    if withheld := unreadable(await clean_view(view)):
+    values = {name: _text(form, name) for name in ("choice", "comment", "own")}
+    typed = EnteredForm(verdict, values=values)
+    if approves and (withheld := unreadable(await clean_view(view))):
         problem = f"Approve is withheld: {withheld}"  # whatever the input: no such button was shown
         return await _show(ctx, who, request_id, _with(typed, problem), 409)
-    if view.risk >= Risk.HIGH and form.get("sure") != "yes":
+    if approves and view.risk >= Risk.HIGH and form.get("sure") != "yes":
         return await _show(ctx, who, request_id, _with(typed, SURE.format(risk=view.risk.value)), 422)
-    back = _row(form)  # without comment field and checkbox
-    return await _vote(ctx, who, view, form, Verdict.APPROVE, "" if back else comment, typed, back)
+    if approves:
+        reason = "" if back else values["comment"]  # a row has neither comment field nor checkbox
+    else:
+        chosen = values["choice"] if values["choice"] in view.rule.reject_reasons else ""
+        reason = ": ".join(part for part in (chosen, values["own"]) if part)[:MAX_REASON]
+    path = ROW if back else PATH
+    cast = NewVote(who.person, view.id, _revision(form, view), verdict, path, reason or None)
+    try:
+        async with asyncio.timeout(BUDGET):
+            await cast_vote(ctx.votes, ctx.slack.directory, cast)
+    except Refused as refused:
+        if refused.code is Refusal.REASON_REQUIRED:
+            return await _show(ctx, who, request_id, _with(typed, VERDICTS[verdict].reason_missing), 422)
+        return await _show(ctx, who, request_id, _with(typed, refused.sentence), 409)
+    except TimeoutError:
+        return await _show(ctx, who, request_id, _with(typed, OUTCOME_UNKNOWN), 503)
+    if back:
+        return redirect_after_form(f"{back}{'&' if '?' in back else '?'}done={view.id}")
+    return redirect_after_form(f"/inbox/requests/{view.id}")
 
 
-@router.post("/inbox/requests/{request_id}/reject")
-async def reject(request: Request, request_id: str, who: Signed, form: Form) -> Response:
-    """A reason is the checkpoint's, free text, or both."""
-    ctx, choice, own = web_context(request), _text(form, "choice"), _text(form, "own")
-    view = await true_view(ctx, who, request_id)
-    chosen = choice if choice in view.rule.reject_reasons else ""
-    reason = ": ".join(part for part in (chosen, own) if part)[:MAX_REASON]
-    typed = EnteredForm("reject", values={"choice": choice, "own": own})
-    return await _vote(ctx, who, view, form, Verdict.REJECT, reason, typed, _row(form))
+for each in Verdict:
+    router.post(f"/inbox/requests/{{request_id}}/{each}")(vote)
 
 
 @router.post("/inbox/requests/{request_id}/edit")
@@ -133,32 +144,6 @@ async def withdraw(request: Request, request_id: str, who: Signed, form: Form) -
     if not await requests.withdraw(ctx.db, view.id, who.person, _text(form, "why") or None):
         return await _show(ctx, who, request_id, EnteredForm("withdraw", TOO_LATE), 409)
     return redirect_after_form(f"/inbox/requests/{request_id}")
-
-
-async def _vote(
-    ctx: WebContext,
-    who: Visitor,
-    view: RequestView,
-    form: FormData,
-    verdict: Verdict,
-    reason: str,
-    typed: EnteredForm,
-    back: str = "",
-) -> Response:
-    revision = _revision(form, view)
-    vote = NewVote(who.person, view.id, revision, verdict, ROW if back else PATH, reason or None)
-    try:
-        async with asyncio.timeout(BUDGET):
-            await cast_vote(ctx.votes, ctx.slack.directory, vote)
-    except Refused as refused:
-        if refused.code is Refusal.REASON_REQUIRED:
-            return await _show(ctx, who, str(view.id), _with(typed, VERDICTS[verdict].reason_missing), 422)
-        return await _show(ctx, who, str(view.id), _with(typed, refused.sentence), 409)
-    except TimeoutError:
-        return await _show(ctx, who, str(view.id), _with(typed, OUTCOME_UNKNOWN), 503)
-    if back:
-        return redirect_after_form(f"{back}{'&' if '?' in back else '?'}done={view.id}")
-    return redirect_after_form(f"/inbox/requests/{view.id}")
 
 
 async def _show(
