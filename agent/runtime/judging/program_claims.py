@@ -6,22 +6,20 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from agent import tracing
-from agent.domain.api_keys import Principal, Scope
+from agent.domain.api_keys import Principal
 from agent.domain.coverage import WouldRun, uncovered
 from agent.domain.errors import NotFound
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.judgement import Judgement
-from agent.domain.limits import LimitState, Use
+from agent.domain.limits import Use
 from agent.domain.policy import Policy
 from agent.domain.request_view import RequestView
-from agent.domain.run import CallExecutor
 from agent.runtime.judging.evaluation import Proposal, judge, uses_of, with_rejection
-from agent.runtime.judging.programs import Denied, SlackAway, proposal_of_program
+from agent.runtime.judging.programs import Denied, proposal_of_program, question_of_program
 from agent.runtime.services import Services
 from agent.store import approvals, views
 from agent.store.approvals import ProgramApproval
 from agent.store.ids import new_id
-from agent.store.requests import NewRequest
 from agent.usecases import executions, limits
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms
 from agent.usecases.executions.programs import (
@@ -183,53 +181,16 @@ async def _ask_again(
         raise Denied(judgement.told)
     judgement = await with_rejection(services.db, proposal, judgement)
     states = await limits.states(services.db, view.call_id, uses) if uses else ()
-    new = _question(services, wanted.principal, view, found, proposal, judgement, states)
+    rule = judgement.rule or view.rule  # people are asked even if policy would now let the action run
+    described = rule.description_template is not None
+    new = replace(
+        question_of_program(services, view, wanted.principal, proposal, judgement, rule, states),
+        description=rule.describe(proposal.action, proposal.facts.values) if described else view.description,
+        call_id=view.call_id,
+        session=found.session,
+    )
     try:
         opened = await executions.void_and_ask(services.db, view.call_id, view.id, new, because)
     except Conflict:
         return await _overtaken(services, wanted)
     return AskedAgain(opened.request_id)
-
-
-def _question(
-    services: Services,
-    principal: Principal,
-    view: RequestView,
-    found: ProgramApproval,
-    proposal: Proposal,
-    judgement: Judgement,
-    states: tuple[LimitState, ...],
-) -> NewRequest:
-    """The same people are asked even if policy would now let the action run."""
-    rule, facts = judgement.rule or view.rule, proposal.facts
-    try:
-        destination = services.destination(rule.channel)
-    except SignoffError as away:
-        raise SlackAway(str(away)) from None
-    described = rule.description_template is not None
-    return NewRequest(
-        rule=rule,
-        action=proposal.action,
-        facts=facts.values,
-        facts_source=facts.source,
-        description=rule.describe(proposal.action, facts.values) if described else view.description,
-        rationale=view.rationale,
-        context=view.context,
-        agent=view.agent,
-        agent_version=view.agent_version,
-        requester=view.requester,
-        requester_asserted=view.requester_asserted,
-        destination=destination,
-        principal=view.principal,
-        client_id=view.client_id,
-        source=view.source,
-        call_id=view.call_id,
-        executor=CallExecutor.PROGRAM,
-        api_key_id=principal.key_id,
-        limits=states,
-        policy_epoch=judgement.epoch,
-        judgement=judgement,
-        rejected_before=judgement.rejected,
-        session=found.session,
-        only_session=principal.may(Scope.SESSIONS),
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -90,7 +90,7 @@ class ProgramQuestion:
         return Caller(self.agent, self.requester, self.principal.name, names_agent=names_agent)
 
     @property
-    def asserted(self) -> str:
+    def requester_asserted(self) -> str:
         if self.requester is None:
             return "none"
         return self.principal.name + (f" for {self.requester.user_id}" if self.on_behalf else "")
@@ -274,38 +274,51 @@ async def _question(
     rule: Rule,
     states: tuple[LimitState, ...],
 ) -> NewRequest:
+    new = question_of_program(services, question, question.principal, proposal, judgement, rule, states)
+    described, description = rule.description_template is not None, new.description
+    if question.quote is not None and not described:
+        description = await question.quote(rule, new.facts)
+    own = (question.words if described else None, question.rationale)
+    rationale = "\n\n".join(filter(None, own)) or None
+    session, content = question.session, question.content
+    return replace(new, description=description, rationale=rationale, session=session, content=content)
+
+
+def question_of_program(
+    services: Services,
+    asker: ProgramQuestion | RequestView,
+    principal: Principal,
+    proposal: Proposal,
+    judgement: Judgement,
+    rule: Rule,
+    states: tuple[LimitState, ...],
+) -> NewRequest:
+    """With what the program said of itself and its action. Raises SlackAway."""
     try:
         destination = services.destination(rule.channel)
     except SignoffError as away:
         raise SlackAway(str(away)) from None
-    facts, described = proposal.facts, rule.description_template is not None
-    description = judgement.description
-    if question.quote is not None and not described:
-        description = await question.quote(rule, facts.values)
-    own = (question.words if described else None, question.rationale)
     return NewRequest(
         rule=rule,
         action=proposal.action,
-        facts=facts.values,
-        facts_source=facts.source,
-        description=description,
-        rationale="\n\n".join(filter(None, own)) or None,
-        context=question.context,
-        agent=question.agent,
+        facts=proposal.facts.values,
+        facts_source=proposal.facts.source,
+        description=judgement.description,
+        rationale=asker.rationale,
+        context=asker.context,
+        agent=asker.agent,
         agent_version=EXTERNAL,
-        requester=question.requester,
-        requester_asserted=question.asserted,
+        requester=asker.requester,
+        requester_asserted=asker.requester_asserted,
         destination=destination,
-        principal=question.principal.name,
-        client_id=question.client_id,
+        principal=principal.name,
+        client_id=asker.client_id,
         source=API,
         executor=CallExecutor.PROGRAM,
-        content=question.content,
-        api_key_id=question.principal.key_id,
+        api_key_id=principal.key_id,
         limits=states,
         policy_epoch=judgement.epoch,
         judgement=judgement,
         rejected_before=judgement.rejected,
-        session=question.session,
-        only_session=question.principal.may(Scope.SESSIONS),
+        only_session=principal.may(Scope.SESSIONS),
     )
