@@ -245,7 +245,7 @@ def test_the_command_counts_and_shows_masked_examples(
         "would_run": 0,
         "first": None,
         "last": None,
-        "observe_until": until.isoformat().replace("+00:00", "Z"),
+        "observe_until": until.isoformat(timespec="microseconds").replace("+00:00", "Z"),
     }
     refund = ("check", "explain", "--policy", str(file), "--action", "process_refund", "--arg", "amount=500")
     said = signoff(*refund).said

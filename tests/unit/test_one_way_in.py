@@ -21,6 +21,7 @@ AWAITED = {
     "slackbot/demo/play.py": "a task group awaits it",
     "slackbot/demo/service.py": "the demo awaits it",
     "slackbot/service/slack_service.py": "a permanent failure ends the service",
+    "slackbot/slack/listeners/modals.py": "the click awaits it, or what tells of a refusal later",
     "slackbot/slack_api/lookups.py": "those who wait get its failure",
 }
 """Modules that make tasks themselves, and who reads how these end."""

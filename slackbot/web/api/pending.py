@@ -32,6 +32,7 @@ from slackbot.web.api.shapes import (
 from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.head import is_head
 from slackbot.web.http.idempotency import IDEMPOTENT
 from slackbot.web.http.one_list import ONE_LIST
 from slackbot.web.http.problems import ProblemRaised, documented
@@ -104,7 +105,8 @@ async def list_requests(
             after=cursor,
         )
         found = await views.request_views(connection, listed.ids)
-    found = await asyncio.gather(*(_handed_over(ctx, principal, each) for each in found))
+    if not is_head(request):
+        found = await asyncio.gather(*(_handed_over(ctx, principal, each) for each in found))
     return page(await reviews(ctx, found), listed.next)
 
 
@@ -135,7 +137,7 @@ async def read_request(
             place.cut_short(response, stopping=ctx.watch.closing)
     if view is None:
         raise request_lookup.not_found()
-    return await review(ctx, await _handed_over(ctx, principal, view))
+    return await review(ctx, view if is_head(request) else await _handed_over(ctx, principal, view))
 
 
 @router.delete("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_MARK = "signoff.head"
+
+
+def is_head(request: Request) -> bool:
+    """Nobody reads the content of this response."""
+    return bool(request.scope.get(_MARK))
 
 
 class HeadAsGet:
@@ -17,7 +25,7 @@ class HeadAsGet:
         return self._head(scope, receive, send)
 
     async def _head(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answered = False
+        answered, read = False, {**scope, "method": "GET", _MARK: True}
 
         async def receives() -> Message:
             return {"type": "http.disconnect"} if answered else await receive()
@@ -25,9 +33,10 @@ class HeadAsGet:
         async def sends(message: Message) -> None:
             nonlocal answered
             if message["type"] == "http.response.start":
+                scope["route"] = read.get("route")  # for what counts responses by route
                 await send(message)
             elif not answered:
                 answered = True
                 await send({"type": "http.response.body", "body": b""})
 
-        await self._app({**scope, "method": "GET"}, receives, sends)
+        await self._app(read, receives, sends)

@@ -202,6 +202,16 @@ async def test_a_broken_record_holds_up_no_other_lapse(site: Street) -> None:
     assert await until(lapsed)
 
 
+async def test_head_reads_no_approval(site: Street) -> None:
+    """A HEAD of an approved request hands nothing over: the program has not read that it may act."""
+    program = await site.program()
+    await approved(site, program)
+    for path in ("/pending/r-1", "/pending"):
+        assert (await program.head(path)).status_code == 200
+    assert await column(site.db, "SELECT handed_over_at FROM tool_call") == [None]
+    assert (await program.get("/pending/r-1")).json()["handed_over_at"] is not None
+
+
 async def test_silence_is_doubt_and_people_settle_it(site: Street) -> None:
     """A claim without a result becomes in doubt; Retry on the card makes it claimable again, Mark as done ends it."""
     program = await site.program()
