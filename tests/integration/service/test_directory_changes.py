@@ -61,7 +61,6 @@ async def test_what_was_missed_is_forgotten(http_house: House, owner: Owner) -> 
     await hears(owner, 1)
     assert await has_role(service)
     http_house.slack.workspace.usergroups["S0FINANCE"].users.remove("U0GRACE")
-    assert await has_role(service)
     owner.execute(f"SELECT pg_terminate_backend(pid) {LISTENERS}")
 
     async def refused() -> bool:

@@ -163,7 +163,7 @@ def slack_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-_ISOLATE = re.compile('(?<=[“«"])\u2068([^\u2066-\u2069]*)\u2069')
+_ISOLATE = re.compile('(?<=[“«"])\u2068([^\u2066-\u2069]*)\u2069(?=(… [0-9,]+ more characters)?)')
 
 
 def _right_to_left(text: str) -> bool:
@@ -171,8 +171,11 @@ def _right_to_left(text: str) -> bool:
 
 
 def invisible(text: str) -> list[str]:
-    """Line breaks are allowed, and so is an isolate around a right-to-left text that follows a quotation mark."""
-    text = _ISOLATE.sub(lambda found: found[1] if _right_to_left(found[1]) else found[0], text)
+    """Line breaks are allowed, and so is an isolate around a right-to-left text that follows a quotation mark.
+
+    What made it right-to-left may be in the part that was cut off.
+    """
+    text = _ISOLATE.sub(lambda found: found[1] if found[2] or _right_to_left(found[1]) else found[0], text)
     if text.isascii() and text.replace("\n", "").isprintable():
         return []
     found, marks, before = [], 0, ""
