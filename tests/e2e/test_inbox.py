@@ -179,7 +179,7 @@ async def test_keyboard_alone(actors: Desk) -> None:
 
 
 async def test_a_row_decides_with_the_keyboard_alone(actors: Desk) -> None:
-    """Tab leads from a row to its Approve, which counts at once and says so; Reject leads to its reason."""
+    """Tab leads from a row to its Approve, and on to its Reject, which count at once and say so."""
     await actors.sign_in()
     await actors.porch.asked(7)
     await actors.porch.asked(8)
@@ -199,10 +199,7 @@ async def test_a_row_decides_with_the_keyboard_alone(actors: Desk) -> None:
     await press("Tab")
     await press("Tab")
     await press("Enter")
-    await expect(actors.page.get_by_label("Reason (optional)")).to_be_focused()
-    await press("Tab")
-    await press("Enter")
-    await actors.says("Rejected by @grace")
+    await expect(actors.page.locator("#done")).to_have_text("Rejected: Refund 1500 for order 8")
 
 
 async def test_from_one_request_to_the_next(actors: Desk) -> None:
@@ -243,7 +240,7 @@ async def test_what_is_typed_into_the_filters_narrows_the_lists(plain_desk: Desk
     await expect(page.locator(".row .open")).to_have_count(2)
     await page.get_by_text("Filter and sort").click()
     await page.get_by_label("Risk").select_option("High")
-    await page.get_by_label("Order").select_option("Deadline first")
+    await page.get_by_label("Order", exact=True).select_option("Deadline first")
     await page.get_by_role("button", name="Show").click()
     await expect(page.locator(".row .open")).to_have_text("Delete 50 records from “users”")
     await expect(page.get_by_label("Risk")).to_have_value("high")
@@ -257,6 +254,7 @@ async def test_an_agent_is_started_and_cancelled_on_the_page(actors: Desk) -> No
     await actors.page.goto(f"{actors.base}/inbox/runs")
     await actors.page.get_by_text("Start an agent").click()
     await look(actors)
+    await actors.page.get_by_label("Agent", exact=True).select_option("data")
     await actors.page.get_by_label("Task").fill("please delete_records table_name=users count=50")
     await actors.page.get_by_role("button", name="Start").click()
     await actors.says("Waiting for review")
