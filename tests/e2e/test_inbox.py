@@ -254,7 +254,7 @@ async def test_an_agent_is_started_and_cancelled_on_the_page(actors: Desk) -> No
     await actors.page.goto(f"{actors.base}/inbox/runs")
     await actors.page.get_by_text("Start an agent").click()
     await look(actors)
-    await actors.page.get_by_label("Agent", exact=True).select_option("data")
+    await actors.page.locator("#agent").select_option("data")
     await actors.page.get_by_label("Task").fill("please delete_records table_name=users count=50")
     await actors.page.get_by_role("button", name="Start").click()
     await actors.says("Waiting for review")
