@@ -47,8 +47,8 @@ def _refuse_stream(value: Any) -> Any:
 
 Stream = Annotated[
     Literal[False],
-    # Not one Literal: generators of clients drop an enum of two types.
-    BeforeValidator(_refuse_stream, json_schema_input_type=Literal[False] | Literal["false"]),  # noqa: PYI030
+    # Forms send texts; a description of both makes generators of clients drop the operation, or refuse false.
+    BeforeValidator(_refuse_stream, json_schema_input_type=Literal[False]),
     Field(examples=[False]),
 ]
 
