@@ -16,7 +16,7 @@ from slackbot.slack_api.client import SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.error_codes import Meaning
 
-LONGEST = 8.0
+LONGEST = 6.0
 LONGEST_FOR_PEOPLE = 60.0
 LONGEST_UNKNOWN = 300.0
 """Maximum seconds between attempts: while Slack is unavailable or people must fix something; for an unknown reason."""

@@ -48,7 +48,9 @@ class Surfaces:
         [request] = await until(lambda: self.house.column(REQUEST, task=f"%t{self.asked} %"))
         return request, await self.house.slack.wait_for(partial(self._card_of, request))
 
-    async def decided(self, request: str, card: dict[str, Any], verdict: str) -> dict[str, float]:
+    async def decided(
+        self, request: str, card: dict[str, Any], verdict: str, *, patience: float = 120.0
+    ) -> dict[str, float]:
         """Approve on the page, or reject in Slack; return the seconds until each surface shows it."""
         run = (
             await self.house.column("SELECT run_id::text FROM approval_request WHERE id = :id", id=request)
@@ -73,7 +75,7 @@ class Surfaces:
         }
 
         async def seconds(read: Callable[[], Awaitable[bool]]) -> float:
-            await until(read, 120.0)
+            await until(read, patience)
             return monotonic() - began
 
         return dict(zip(reads, await asyncio.gather(*map(seconds, reads.values())), strict=True))

@@ -82,7 +82,7 @@ async def test_every_surface_is_true_after_a_storm(
         faults = shown.house.slack.faults
         away, left = storm(faults)
         began = monotonic()
-        deciding = asyncio.create_task(shown.decided(request, card, verdict))
+        deciding = asyncio.create_task(shown.decided(request, card, verdict, patience=away + 120))
         await asyncio.sleep(away)
         faults.clear()
         over = monotonic() - began
