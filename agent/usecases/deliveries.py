@@ -25,8 +25,8 @@ from agent.usecases.undelivered import give_up, tell_operators_of_unseen, tell_o
 
 log = structlog.get_logger(__name__)
 
-LEASE_SECONDS = 10.0
-"""Barely longer than a call to Slack (8 s): a dead drain blocks its channel for so long."""
+LEASE_SECONDS = 7.0
+"""Barely longer than a call to Slack (5 s): a dead drain blocks its channel for so long."""
 
 LOCKED = 0.1
 """Seconds between polls while another transaction changes the message."""

@@ -22,7 +22,7 @@ from slackbot.masking.slack_payloads import clean_payload
 from slackbot.masking.views import off_the_loop
 from slackbot.slack_api.error_codes import Meaning, meaning_of
 
-TIMEOUT = 8
+TIMEOUT = 5
 """Seconds for one call; with masking still less than `agent.usecases.deliveries.LEASE_SECONDS`."""
 
 DEFAULT_PAUSE = 30.0

@@ -21,6 +21,7 @@ SECONDS = {
     "test_a_rolling_restart_resumes_each_run_once": 75,
     "test_200_cards_through_an_outage": 20,
     "test_an_older_worker_beside_this_one": 10,
+    "test_every_surface_is_true_after_a_sender_was_killed": 120,
     "test_every_surface_is_true_after_a_storm": 215,
     "test_every_spelling_stays_inert_everywhere": 10,
     "test_everything_at_once_neither_deadlocks_nor_breaks_a_rule": 75,

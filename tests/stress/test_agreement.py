@@ -113,10 +113,10 @@ class Surfaces:
 
 
 @asynccontextmanager
-async def surfaces(house: House, command: Command) -> AsyncIterator[Surfaces]:
-    porch = await open_porch(
-        house, (), POLICY, SIGNOFF_ROLES="web,worker,scheduler", SIGNOFF_PUBLIC_URL=PUBLIC
-    )
+async def surfaces(
+    house: House, command: Command, roles: str = "web,worker,scheduler"
+) -> AsyncIterator[Surfaces]:
+    porch = await open_porch(house, (), POLICY, SIGNOFF_ROLES=roles, SIGNOFF_PUBLIC_URL=PUBLIC)
     secret = await api_keys.create(house.db, "reader", [Scope.READ], by="test", owner=ADA)
     address, presented = f"http://127.0.0.1:{porch.service.port}", {"Authorization": f"Bearer {secret}"}
     async with AsyncExitStack() as stack:

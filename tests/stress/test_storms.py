@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 
 import pytest
 
 from slack_sandbox.faults import Faults
 from tests.integration.command import Command, signoff  # noqa: F401
-from tests.integration.service.conftest import House, http_house  # noqa: F401
+from tests.integration.crash.process import Serve
+from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.stress.budget import full
+from tests.stress.rounds import counted
 from tests.stress.test_agreement import CHANNEL, surfaces
 
 DELIVERY = (
@@ -94,3 +97,49 @@ async def test_every_surface_is_true_after_a_storm(
         thread = shown.house.slack.thread(CHANNEL, card["ts"])[1:]
         decided = [each for each in thread if "@grace" in str(each) or "U0GRACE" in str(each)]
         assert len(decided) == 1, decided
+
+
+HELD = "SELECT lease_worker FROM outlet WHERE channel_id = :channel AND lease_until > clock_timestamp()"
+AGENT = """
+from signoff import Agent, tool
+
+
+@tool
+def delete_records(table_name: str, count: int = 0, note: str = "") -> str:
+    return f"Deleted {count} records from {table_name}"
+
+
+agent = Agent("data", "You manage data.", [delete_records])
+"""
+
+
+@pytest.mark.stress
+async def test_every_surface_is_true_after_a_sender_was_killed(
+    http_house: House,  # noqa: F811
+    signoff: Command,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """One of two workers dies by SIGKILL in the middle of a call to Slack: the other tells, once, after its lease."""
+    house = http_house
+    (tmp_path / "workers_agents.py").write_text(AGENT)
+    settings = house.environment | {"SIGNOFF_ROLES": "worker", "SIGNOFF_AGENTS": "workers_agents"}
+    async with surfaces(house, signoff, roles="web,scheduler") as shown:
+        workers = [Serve(settings, tmp_path) for _ in range(2)]
+        for verdict in counted(["approved", "rejected"] * full(4)):
+            for each in workers:
+                if not each.alive:
+                    await each.start(listens=False)
+            request, card = await shown.ask()
+            for method in ("chat.update", "chat.postMessage"):
+                house.slack.faults.slow(method, 2.0, times=None)
+            deciding = asyncio.create_task(shown.decided(request, card, verdict))
+            [sender] = await until(lambda: house.column(HELD, channel=CHANNEL))
+            [dying] = [each for each in workers if f":{each.pid}:" in sender]
+            await dying.kill()
+            house.slack.faults.clear()
+            took = await deciding
+            assert max(took.values()) <= AFTER, took
+            about = [each for each in house.slack.messages(CHANNEL) if request in str(each.get("metadata"))]
+            assert len(about) == 1
+        for each in workers:
+            await each.kill()

@@ -206,6 +206,11 @@ class Serve:
     def alive(self) -> bool:
         return self._process is not None and self._process.alive
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     async def ends(self, seconds: float = 20.0) -> int:
         assert self._process is not None
         assert self._reader is not None
