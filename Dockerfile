@@ -8,14 +8,19 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/signoff
 WORKDIR /src
 # Dependencies first: they change less often than the code.
-COPY constraints.txt pyproject.toml README.md LICENSE manifest.yml ./
+COPY bootstrap.py constraints.txt ./
+RUN python bootstrap.py --list > service.txt \
+ && python bootstrap.py --list build > build.txt \
+ && /opt/signoff/bin/pip install --no-deps --require-hashes -r service.txt \
+ && pip install --no-deps --require-hashes -r build.txt
+COPY pyproject.toml README.md LICENSE manifest.yml ./
 COPY packages packages
 COPY signoff signoff
 COPY agent agent
 COPY slackbot slackbot
-COPY slack_sandbox slack_sandbox
 COPY alembic alembic
-RUN /opt/signoff/bin/pip install --constraint constraints.txt .
+RUN python -m hatchling build -t wheel \
+ && /opt/signoff/bin/pip install --no-deps dist/signoff-*.whl
 
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="signoff" \

@@ -1,8 +1,9 @@
 """Make the virtual environment `.venv` of this checkout, from nothing but Python.
 
-    python3 bootstrap.py [EXTRA ...]      # install the project, pinned, with extras
-    python3 bootstrap.py --browser        # install Chromium if missing
-    python3 bootstrap.py --pin            # write constraints.txt again
+    python3 bootstrap.py [EXTRA ...]            # install service and demo, pinned, with extras
+    python3 bootstrap.py --list [PART ...]      # print what a part needs, with hashes: service, demo, build or an extra
+    python3 bootstrap.py --browser              # install Chromium if missing
+    python3 bootstrap.py --pin                  # write constraints.txt again
 
 Failures print one line and exit with code 2. PostgreSQL never runs as root, so for root in a private folder, `.venv` is
 a link to a place that other users can reach (agent/database/locations.py).
@@ -21,10 +22,12 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -33,6 +36,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "signoff.json"
+DEMO = "packages/signoff-demo"
 
 # pip's settings for package sources, and uv's names for them.
 REGISTRY = {
@@ -78,7 +82,7 @@ def interpreter() -> list[str]:
 
 def requirements() -> str:
     """A digest of everything that decides which packages are installed."""
-    parts = (ROOT / "pyproject.toml", ROOT / "constraints.txt")
+    parts = (ROOT / "pyproject.toml", ROOT / DEMO / "pyproject.toml", ROOT / "constraints.txt")
     return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
 
 
@@ -113,19 +117,19 @@ def call(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def run(*command: str) -> str:
+def run(*command: str, **settings: str) -> str:
     """Return the output, which is shown only on failure."""
-    done = call(*command)
+    done = call(*command, **settings)
     if done.returncode:
         sys.stderr.write(done.stdout[-2000:] + done.stderr[-4000:])
         stop(f"could not make .venv: {Path(command[0]).name} {' '.join(command[1:4])} failed (above is why)")
     return done.stdout
 
 
-def registry() -> dict[str, str]:
+def registry(python: Path = PYTHON) -> dict[str, str]:
     """Translate pip's package sources for uv, which reads none of pip's settings."""
     told = {}
-    for line in run(str(PYTHON), "-m", "pip", "config", "list").splitlines():
+    for line in run(str(python), "-m", "pip", "config", "list").splitlines():
         name, _, value = line.partition("=")
         section, _, option = name.rpartition(".")
         told[section, option] = value
@@ -139,16 +143,38 @@ def registry() -> dict[str, str]:
     return found
 
 
-def install(project: str) -> None:
+def pinned(wanted: set[str]) -> str:
+    """The requirements in constraints.txt that one of these parts needs: `build`, `demo`, `service`, or an extra."""
+    found = re.split(r"^(?=\w)", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)[1:]
+    known = {name for each in found for name in needed_for(each)}
+    if unknown := wanted - known:
+        stop(f"constraints.txt knows no {', '.join(sorted(unknown))}, only {', '.join(sorted(known))}")
+    return "".join(each for each in found if wanted.intersection(needed_for(each)))
+
+
+def needed_for(requirement: str) -> list[str]:
+    return requirement.rpartition("# for ")[2].strip().split(", ")
+
+
+def install(parts: set[str]) -> None:
     """Install with uv in seconds; if that fails, with pip in a minute or two."""
-    pip = (str(PYTHON), "-m", "pip", "install", "--quiet", "-c", "constraints.txt")
-    uv = (str(PYTHON), "-m", "uv", "pip", "install", "--python", str(PYTHON), "-c", "constraints.txt")
-    # uv's cache keeps its files' rights, and root's cache may be closed to the user that PostgreSQL runs as.
-    private = ("--no-cache",) if os.geteuid() == 0 else ()
-    if call(*pip, "uv").returncode == 0 and call(*uv, *private, "-e", project, **registry()).returncode == 0:
-        return
-    # Python compiles what it imports; most installed files are never imported.
-    run(*pip, "--no-compile", "-e", project)
+    with tempfile.TemporaryDirectory(prefix="signoff-") as folder:
+        build, rest = Path(folder, "build.txt"), Path(folder, "rest.txt")
+        build.write_text(pinned({"build"}))
+        rest.write_text(pinned(parts))
+        pip = (str(PYTHON), "-m", "pip", "install", "--quiet")
+        hashed = ("--no-deps", "--require-hashes", "-r")
+        ours = ("--no-deps", "--no-build-isolation", "-e", ".", "-e", f"./{DEMO}")
+        run(*pip, *hashed, str(build))
+        # uv's cache keeps its files' rights, and root's cache may be closed to the user that PostgreSQL runs as.
+        private = ("--no-cache",) if os.geteuid() == 0 else ()
+        uv = (str(PYTHON), "-m", "uv", "pip", "install", "--python", str(PYTHON), *private)
+        if call(*uv, *hashed, str(rest), **registry()).returncode == 0:
+            run(*uv, *ours, **registry())
+            return
+        # Python compiles what it imports; most installed files are never imported.
+        run(*pip, "--no-compile", *hashed, str(rest))
+        run(*pip, "--no-compile", *ours)
 
 
 def build(extras: list[str], *, anew: bool) -> None:
@@ -156,7 +182,7 @@ def build(extras: list[str], *, anew: bool) -> None:
         if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
             stop("this Python lacks its venv module; on Debian or Ubuntu: apt-get install python3-venv")
         run(sys.executable, "-m", "venv", "--clear", str(VENV.resolve()))
-    install(f".[{','.join(extras)}]" if extras else ".")
+    install({"service", "demo", *extras})
 
 
 def browser() -> None:
@@ -173,16 +199,36 @@ def browser() -> None:
 
 
 def pin() -> None:
-    """Pin every dependency of every extra, resolved in a fresh environment."""
+    """Pin every dependency of every extra, with hashes, for every version of Python that is promised."""
+    service, demo = "pyproject.toml", f"{DEMO}/pyproject.toml"
+    extras = tomllib.loads((ROOT / service).read_text())["project"]["optional-dependencies"]
     with tempfile.TemporaryDirectory(prefix="signoff-pin-") as folder:
-        python = str(Path(folder) / "bin" / "python")
+        python, whole, build = (Path(folder, name) for name in ("bin/python", "whole.txt", "build.in"))
         run(sys.executable, "-m", "venv", folder)
-        run(python, "-m", "pip", "install", "--quiet", "uv", ".[bench,dev,e2e]")
-        frozen = run(python, "-m", "pip", "freeze", "--exclude", "signoff")
-    pins = sorted((line for line in frozen.splitlines() if "==" in line), key=str.lower)
-    head = "# Every dependency of every extra, pinned. Made by `make constraints`."
-    (ROOT / "constraints.txt").write_text("\n".join([head, *pins, ""]))
-    say(f"constraints.txt pins {len(pins)} packages")
+        run(str(python), "-m", "pip", "install", "--quiet", "uv")
+        build.write_text("hatchling\nuv\n")  # what installs everything else
+        sources = registry(python)
+
+        def resolve(*options: str) -> list[str]:
+            tool = (str(python), "-m", "uv", "pip", "compile", "--universal", "--python-version", "3.11")
+            return run(*tool, "--quiet", "--no-header", "--no-annotate", *options, **sources).splitlines()
+
+        resolve("--generate-hashes", "--all-extras", service, demo, str(build), "-o", str(whole))
+        parts = {"build": (str(build),), "demo": (demo,), "service": (service,)}
+        parts |= {extra: (service, "--extra", extra) for extra in extras}
+        needed: dict[str, list[str]] = {}
+        for part, inputs in parts.items():
+            for line in resolve("--constraints", str(whole), *inputs):
+                needed.setdefault(name_of(line), []).append(part)
+        found = re.split(r"^(?=\w)", whole.read_text(), flags=re.MULTILINE)[1:]
+    lines = [f"{each.rstrip()}\n    # for {', '.join(needed[name_of(each)])}\n" for each in found]
+    head = "# Every dependency of every extra, pinned, with hashes. Made by `make constraints`.\n"
+    (ROOT / "constraints.txt").write_text(head + "".join(lines))
+    say(f"constraints.txt pins {len(lines)} packages")
+
+
+def name_of(requirement: str) -> str:
+    return requirement.partition("==")[0].partition("[")[0]
 
 
 def main(wanted: list[str]) -> None:
@@ -209,6 +255,8 @@ if __name__ == "__main__":
             browser()
         elif sys.argv[1:] == ["--pin"]:
             pin()
+        elif sys.argv[1:2] == ["--list"]:
+            print(pinned({*sys.argv[2:]} or {"service"}), end="")
         else:
             main(sys.argv[1:])
     except OSError as problem:

@@ -17,8 +17,8 @@ from benchmarks.ground import ground
 from benchmarks.report import Line
 from benchmarks.setting import FULL, QUICK, Setting, Size
 from benchmarks.side import BOT_TOKEN
-from slack_sandbox import SlackSandbox
-from slack_sandbox.workspace import demo_workspace
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.workspace import demo_workspace
 
 ROWS: dict[int, Callable[[Setting], Awaitable[list[Line]]]] = {
     1: edge.row_1,

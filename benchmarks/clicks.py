@@ -22,9 +22,9 @@ from typing import Any
 
 from benchmarks import payments
 from benchmarks.waiting import CHANNEL, GRACE, TEAM, Row, Waiting
-from slack_sandbox import SlackSandbox
-from slack_sandbox.model import ScriptedModel
-from slack_sandbox.signed_http import SignedHttp, SignedRequest
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.model import ScriptedModel
+from signoff_demo.sandbox.signed_http import SignedHttp, SignedRequest
 from slackbot.cards import ACTION_APPROVE
 
 PATIENCE = 30.0

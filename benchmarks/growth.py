@@ -30,8 +30,8 @@ from benchmarks.side import BOT_TOKEN, Side
 from benchmarks.stats import median, ratio
 from benchmarks.votes import dbos, take
 from benchmarks.waiting import Row, Waiting, seed
-from slack_sandbox import SlackSandbox
-from slack_sandbox.workspace import demo_workspace
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.workspace import demo_workspace
 
 SIZES = (0, 1_000, 10_000, 100_000, 1_000_000)
 DUE = 500

@@ -21,7 +21,7 @@ from benchmarks.chains import chains
 from benchmarks.ground import owner
 from benchmarks.waiting import CHANNEL, FINANCE
 from signoff.values import Person
-from slack_sandbox.workspace import SandboxWorkspace
+from signoff_demo.sandbox.workspace import SandboxWorkspace
 
 GROUPS = 12
 """Reviewer groups among the copies; every `MINE`-th copy is for the clickers' group."""

@@ -18,8 +18,8 @@ from benchmarks.ground import Ground, ground, owner, settle, take_back
 from benchmarks.setting import VOTERS
 from benchmarks.side import BOT_TOKEN, Side
 from benchmarks.waiting import Row, ask
-from slack_sandbox import SlackSandbox
-from slack_sandbox.workspace import demo_workspace
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.workspace import demo_workspace
 
 NAME = "bench_scale"
 DECISIONS = 2_000

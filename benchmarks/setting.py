@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.ground import Ground
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 
 APART = 0.05
 """Seconds between sequential samples, so that one's aftermath does not affect the next."""

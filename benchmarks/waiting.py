@@ -23,7 +23,7 @@ from agent.usecases.runs import MadeTurn, NewRun
 from benchmarks.ground import settle
 from benchmarks.payments import POLICY, pay, price
 from signoff.values import Person
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from slackbot.cards import request_card
 
 TEAM, CHANNEL = "T0SANDBOX", "C0REVIEW"

@@ -1,7 +1,7 @@
 """Agno's AgentOS, whose confirmations people give in Slack. It can be killed while a run is paused, and restarted.
 
 SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), AGNO_DB_URL where Agno stores its runs,
-OPENAI_BASE_URL and OPENAI_API_KEY which model to use: `python -m slack_sandbox.model` is a scripted one.
+OPENAI_BASE_URL and OPENAI_API_KEY which model to use: `python -m signoff_demo.sandbox.model` is a scripted one.
 
     curl -X POST http://localhost:7777/agents/data_manager/runs \
       -F "message=Delete 50 old records from the users table" -F "session_id=test_session" -F "stream=false"

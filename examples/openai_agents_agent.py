@@ -1,7 +1,7 @@
 """An agent of the OpenAI Agents SDK whose deletions wait for people. It can be killed while it waits, and restarted.
 
 SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), OPENAI_BASE_URL and OPENAI_API_KEY which
-model to use: `python -m slack_sandbox.model` is a scripted one. The argument is the folder for waiting runs.
+model to use: `python -m signoff_demo.sandbox.model` is a scripted one. The argument is the folder for waiting runs.
 """
 
 import asyncio

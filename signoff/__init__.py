@@ -128,7 +128,7 @@ def _check_service(name: str) -> None:
     """Raises ImportError if the service is not installed or another `agent` package hides it."""
     ours = Path(__file__).resolve().parents[1] / "agent" / "__init__.py"
     if not ours.is_file():
-        raise ImportError(f"signoff.{name} needs the whole service: pip install signoff")
+        raise ImportError(f"signoff.{name} needs the whole service: pip install . in its checkout")
     spec = sys.modules["agent"].__spec__ if "agent" in sys.modules else find_spec("agent")
     origin = spec.origin if spec else None
     if origin is None or Path(origin).resolve() != ours:

@@ -12,7 +12,7 @@ import pytest
 
 from agent.database import pools
 from agent.runtime.judging import edits
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from slackbot.reviewing import votes
 from slackbot.slack.listeners import ListenerContext
 from slackbot.slack_api.directory import Directory

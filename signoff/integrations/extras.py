@@ -1,11 +1,10 @@
-from importlib.metadata import PackageNotFoundError, version
+"""What an integration says when its framework is missing."""
+
+from signoff import distribution
 
 
 def missing_framework(framework: str, extra: str) -> ImportError:
-    try:
-        version("signoff-client")
-    except PackageNotFoundError:
-        ours = "signoff"
-    else:
-        ours = "signoff-client"
-    return ImportError(f"this needs {framework}: pip install '{ours}[{extra}]'")
+    """Name the extra by its path: the checkout's, whatever an index has under our names."""
+    ours, _ = distribution.installed()
+    path = "./packages/signoff-client" if ours == distribution.CLIENT else "."
+    return ImportError(f"this needs {framework}; in a checkout: pip install '{path}[{extra}]'")

@@ -17,8 +17,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -34,6 +33,7 @@ except ImportError as error:
 
 from pydantic import BaseModel
 
+from signoff import distribution
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, AsyncApprovalClient, Review, concluded
 from signoff.client.facts import FactsByTool, facts_of
@@ -301,7 +301,7 @@ def server(
     tools = ApprovalTools(client, timeout=timeout, facts=facts, session=session)
     made: MCPServer[Any] = MCPServer(
         "signoff",
-        version=_version(),
+        version=distribution.installed()[1],
         instructions=INSTRUCTIONS,
         # Later versions of a coding agent may send more along; a model's unknown field is a mistake.
         tools=[
@@ -335,14 +335,6 @@ def serve(
 
 
 # --- parts -----------------------------------------------------------------------------------------------------
-
-
-def _version() -> str:
-    """That of the distribution with this module: the service, or its client alone."""
-    for name in ("signoff", "signoff-client"):
-        with suppress(PackageNotFoundError):
-            return version(name)
-    return "unknown"
 
 
 def _exact(function: Callable[..., Any]) -> Tool:

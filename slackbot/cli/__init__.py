@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from signoff import distribution
 from signoff.errors import SignoffError
 from signoff.gate.unasked_calls import answers_at_once
 from signoff.storable_text import unstorable
@@ -124,6 +125,7 @@ def main() -> None:
         return
     import_module("agent")  # before a module named `agent` in the current folder can shadow it
     try:
+        distribution.installed()
         _check(sys.argv[1:])
         from slackbot.cli.command_group import cli  # noqa: PLC0415 - slow to import
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from signoff.errors import SignoffError
 from slackbot.cli import templates
 from slackbot.cli.cli_context import read_settings
 
@@ -46,9 +48,10 @@ def demo(
     port: Annotated[int, typer.Option(help="The port of the sandbox's page.", min=0, max=65535)] = 8765,
 ) -> None:
     """Try Signoff in a local sandbox, without Slack, a model or a database server."""
-    from slackbot.demo import run_demo  # noqa: PLC0415 - only this command uses the sandbox
-
-    raise SystemExit(run_demo(auto=auto, agents=agents, model=model, port=port))
+    [run] = entry_points(group="signoff.demo") or [None]
+    if run is None:
+        raise SignoffError("the demo is not installed; in a checkout: pip install ./packages/signoff-demo")
+    raise SystemExit(run.load()(auto=auto, agents=agents, model=model, port=port))
 
 
 def manifest(

@@ -66,7 +66,9 @@ def exporting(worker: str) -> TracerProvider | None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError:
-        words = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but traces need: pip install 'signoff[otel]'"
+        words = (
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but traces need more; in a checkout: pip install '.[otel]'"
+        )
         log.warning(words, action="tracing.not_installed")
         return None
     provider = new_provider(worker)

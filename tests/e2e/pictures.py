@@ -19,10 +19,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from slack_sandbox import demo_workspace
-from slackbot.demo import guided_policy, guided_scenes, rules
-from slackbot.demo.environment import DemoEnvironment, open_environment
-from slackbot.demo.workdir import claim_workdir
+from signoff_demo import guided_policy, guided_scenes, rules
+from signoff_demo.environment import DemoEnvironment, open_environment
+from signoff_demo.sandbox import demo_workspace
+from signoff_demo.workdir import claim_workdir
 
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect  # isort: skip
 

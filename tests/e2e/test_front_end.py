@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from agent.examples import shop
-from agent.examples.refunds import refunds
-from slackbot.demo import rules
+from signoff_demo import rules
+from signoff_demo.examples import shop
+from signoff_demo.examples.refunds import refunds
 
 # Without the extra `e2e`, this import skips the file, as it skips that one.
 from tests.e2e.test_page import browser  # noqa: F401

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from slack_sandbox import demo_workspace
-from slackbot.demo import guided_scenes, rules
-from slackbot.demo.environment import DemoEnvironment, open_environment
-from slackbot.demo.workdir import claim_workdir
+from signoff_demo import guided_scenes, rules
+from signoff_demo.environment import DemoEnvironment, open_environment
+from signoff_demo.sandbox import demo_workspace
+from signoff_demo.workdir import claim_workdir
 
 # Without the extra `e2e`, this import skips the file, as it skips that one.
 from tests.e2e.test_page import browser  # noqa: F401
@@ -228,7 +228,7 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
 async def test_the_printed_commands_run(newcomer: Newcomer) -> None:
     """What the terminal shows is run as it stands, by a shell: a program asks, and an operator looks."""
     demo = newcomer.demo
-    from slackbot.demo.run import _commands  # noqa: PLC0415
+    from signoff_demo.run import _commands  # noqa: PLC0415
 
     _, ask, look, log = _commands(demo, await demo.new_key())
     asking = await asyncio.create_subprocess_shell(ask, stdout=asyncio.subprocess.PIPE)

@@ -12,7 +12,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 
 # Without the extra, collecting this file must not fail; the import therefore stands below the check.
 pytest.importorskip("playwright", reason="the browser tests need the extra `e2e`: run `make e2e`")

@@ -30,7 +30,7 @@ from agent.domain.audit import AuditKind
 from agent.domain.policy import Policy
 from agent.store import audit
 from agent.usecases import policy as policies
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from slackbot import settings
 from slackbot.service import logs
 from tests.conftest import new_home
@@ -746,7 +746,7 @@ async def test_a_clean_start_warns_of_nothing(serve: Serve, tmp_path: Path) -> N
     secret = tmp_path / "key"
     secret.write_text("sk-none")
     changes = {
-        "SIGNOFF_AGENTS": "agent.examples.refunds",
+        "SIGNOFF_AGENTS": "signoff_demo.examples.refunds",
         "SIGNOFF_SHOP_URL": serve.settings["DATABASE_URL"],
         "OPENAI_API_KEY_FILE": str(secret),
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from slack_sandbox.methods import METHODS
+from signoff_demo.sandbox.methods import METHODS
 from slackbot.cards import ACTION_APPROVE
 from slackbot.delivery.deleted_cards import LOOKS, find_deleted_cards
 from slackbot.slack_api.client import SlackClient

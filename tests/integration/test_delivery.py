@@ -21,9 +21,9 @@ from agent.domain.request import Place
 from agent.store import outbox
 from agent.store.outbox import Destination
 from agent.usecases import deliveries, requests
-from slack_sandbox import SlackSandbox
-from slack_sandbox.messages import Timestamps
-from slack_sandbox.rate_limits import RateLimits
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.messages import Timestamps
+from signoff_demo.sandbox.rate_limits import RateLimits
 from slackbot import cards
 from slackbot.delivery import drain as drain_module
 from slackbot.delivery.drain import Drain

@@ -22,16 +22,16 @@ import pytest
 
 from agent.database import embedded_server, migrations
 from agent.database.address import Address
-from slack_sandbox import demo_workspace
-from slack_sandbox.model import MODEL_NAME, ScriptedModel
+from signoff_demo import guided_agents, guided_scenes, play, run_demo
+from signoff_demo import model as models
+from signoff_demo.actors import Actors
+from signoff_demo.environment import DATABASE, _database, _hold_port, _sandbox, open_environment
+from signoff_demo.rules import folder_policy, workspace_of_agents
+from signoff_demo.sandbox import demo_workspace
+from signoff_demo.sandbox.model import MODEL_NAME, ScriptedModel
+from signoff_demo.scene import Scene
+from signoff_demo.workdir import claim_workdir
 from slackbot.cli.templates import write as write_starter
-from slackbot.demo import guided_agents, guided_scenes, play, run_demo
-from slackbot.demo import model as models
-from slackbot.demo.actors import Actors
-from slackbot.demo.environment import DATABASE, _database, _hold_port, _sandbox, open_environment
-from slackbot.demo.rules import folder_policy, workspace_of_agents
-from slackbot.demo.scene import Scene
-from slackbot.demo.workdir import claim_workdir
 from tests.warm_python import warm
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.usecases import pause
 from agent.usecases import policy as policies
-from slack_sandbox import SlackSandbox
-from slack_sandbox.model import MODEL_NAME, ModelFault, ScriptedModel
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.model import MODEL_NAME, ModelFault, ScriptedModel
 from slackbot import settings
 from slackbot.service import doctor, open_files
 from slackbot.service.doctor import Finding

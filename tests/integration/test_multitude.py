@@ -20,8 +20,8 @@ from agent.usecases import audit, requests
 from benchmarks.ground import owner
 from benchmarks.multitude import is_overdue, multiply
 from benchmarks.waiting import ADA, GRACE, TEAM, seed
-from slack_sandbox import SlackSandbox
-from slack_sandbox.workspace import demo_workspace
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.workspace import demo_workspace
 
 
 async def test_the_record_of_every_copy_holds(database_url: str) -> None:

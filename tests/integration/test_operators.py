@@ -21,7 +21,7 @@ from agent.domain.api_keys import Principal
 from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases import api_keys, requests, runs
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from slackbot.cli import export
 from tests.integration import alone
 from tests.integration.asking import GRACE, Asked, ask, ballot, column, question, reviewer, rule, start, write

@@ -18,7 +18,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slack_sandbox import NotOnScreen, SlackSandbox
+from signoff_demo.sandbox import NotOnScreen, SlackSandbox
 
 ADA, REVIEW = "U0ADA", "C0REVIEW"
 

@@ -14,8 +14,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
 
-from slack_sandbox import RateLimits, SlackSandbox
-from slack_sandbox.faults import ApiFault, Faults
+from signoff_demo.sandbox import RateLimits, SlackSandbox
+from signoff_demo.sandbox.faults import ApiFault, Faults
 
 BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}}
 CARD = [{"type": "actions", "block_id": "b", "elements": [BUTTON]}]

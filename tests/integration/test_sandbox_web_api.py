@@ -12,7 +12,7 @@ import pytest_asyncio
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slack_sandbox import SandboxWorkspace, SlackSandbox, demo_workspace
+from signoff_demo.sandbox import SandboxWorkspace, SlackSandbox, demo_workspace
 
 BLOCKS = [{"type": "section", "text": {"type": "mrkdwn", "text": "a < b"}}]
 METADATA = {"event_type": "card", "event_payload": {"nonce": "n1"}}

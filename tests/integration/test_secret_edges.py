@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from slackbot.masking.slack_payloads import CleanAck, clean_payload
 from slackbot.slack_api.client import SlackClient
 from tests.planted import SECRETS, URL_PASSWORD

@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from slack_sandbox.faults import Faults
+from signoff_demo.sandbox.faults import Faults
 from tests.integration.command import Command, signoff  # noqa: F401
 from tests.integration.crash.process import Serve
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401

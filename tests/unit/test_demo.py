@@ -15,16 +15,16 @@ from rich.console import Console
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
 from signoff.errors import SignoffError
-from slack_sandbox import SlackSandbox, demo_workspace
-from slack_sandbox.model import MODEL_NAME, ScriptedModel
+from signoff_demo import guided_scenes, rules
+from signoff_demo import model as models
+from signoff_demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, welcome
+from signoff_demo.run import _print_intro
+from signoff_demo.sandbox import SlackSandbox, demo_workspace
+from signoff_demo.sandbox.model import MODEL_NAME, ScriptedModel
+from signoff_demo.scene import Scene, SceneFailed
+from signoff_demo.service import environment
+from signoff_demo.workdir import Workdir, claim_workdir
 from slackbot.cli import COMMANDS
-from slackbot.demo import guided_scenes, rules
-from slackbot.demo import model as models
-from slackbot.demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, welcome
-from slackbot.demo.run import _print_intro
-from slackbot.demo.scene import Scene, SceneFailed
-from slackbot.demo.service import environment
-from slackbot.demo.workdir import Workdir, claim_workdir
 
 
 def test_every_command_that_the_demo_prints_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

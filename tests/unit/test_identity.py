@@ -11,7 +11,7 @@ import pytest
 from agent.domain.errors import NotFound, Refusal
 from agent.domain.people import Standing
 from signoff.values import Person
-from slack_sandbox import SlackSandbox, demo_workspace
+from signoff_demo.sandbox import SlackSandbox, demo_workspace
 from slackbot.slack_api.client import RateLimited, SlackClient
 from slackbot.slack_api.directory import Directory, ReviewerCount
 from tests.patience import promised

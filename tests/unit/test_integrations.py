@@ -27,4 +27,4 @@ def test_without_its_framework_an_integration_says_what_to_install(
     monkeypatch.setitem(sys.modules, framework, None)
     with pytest.raises(ImportError) as raised:
         importlib.import_module(f"signoff.integrations.{module}")
-    assert f"pip install 'signoff[{extra}]'" in str(raised.value)
+    assert f"pip install '.[{extra}]'" in str(raised.value)

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
-from slack_sandbox.model import MODEL_NAME, ModelFault, ScriptedModel, ScriptedTurn
-from slack_sandbox.model_script import answer
+from signoff_demo.sandbox.model import MODEL_NAME, ModelFault, ScriptedModel, ScriptedTurn
+from signoff_demo.sandbox.model_script import answer
 
 
 def _tool(

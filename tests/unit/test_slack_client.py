@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from slackbot.slack_api.client import RateLimited, SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.error_codes import Meaning
 from tests.planted import SECRETS

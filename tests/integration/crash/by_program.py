@@ -14,7 +14,7 @@ import httpx
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from signoff.values import Person
-from slack_sandbox import NotOnScreen
+from signoff_demo.sandbox import NotOnScreen
 from tests.integration import invariants
 from tests.integration.asking import write
 from tests.integration.crash.process import FAULT_STATUS

@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.examples import shop
-from slack_sandbox import NotOnScreen
+from signoff_demo.examples import shop
+from signoff_demo.sandbox import NotOnScreen
 from tests.integration import invariants
 from tests.integration.crash.deaths import STUCK
 from tests.integration.crash.street import Street, street, until
@@ -38,25 +38,25 @@ class Example:
 
 EXAMPLES = {
     "data_manager": Example(
-        "agent.examples.data_manager",
+        "signoff_demo.examples.data_manager",
         "run data_manager delete_records table_name=users count=50 and send_notification recipient=ops message=done",
         2,
         ("Deleted 50 records from users", "Sent notification to ops: done"),
     ),
     "durable_task": Example(
-        "agent.examples.durable_task",
+        "signoff_demo.examples.durable_task",
         "run durable-task move house",
         1,
         ('"prepared: move house"', '"carried out: move house"'),
     ),
     "rollout": Example(
-        "agent.examples.rollout",
+        "signoff_demo.examples.rollout",
         "run rollout version 7",
         2,
         ('"eu is deployed"', '"us is deployed"', "null", "null", '"eu is well"', '"us is well"'),
     ),
     "refunds": Example(
-        "agent.examples.refunds",
+        "signoff_demo.examples.refunds",
         "run refunds please refund order 7",
         1,
         ("The refund of 1249.50 for order 7",),

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import Street, street, until
 

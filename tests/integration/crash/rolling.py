@@ -13,7 +13,7 @@ from agent.domain.request import Ballot, Verdict
 from agent.usecases import runs
 from agent.usecases.runs import NewRun
 from signoff.values import Person
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import Street, street, until

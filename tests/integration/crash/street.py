@@ -17,9 +17,9 @@ from typing import Any
 from sqlalchemy import text
 
 from agent.database.pools import Database
-from slack_sandbox import NotOnScreen, SlackSandbox
-from slack_sandbox.model import ScriptedModel
-from slack_sandbox.person import InteractionResult
+from signoff_demo.sandbox import NotOnScreen, SlackSandbox
+from signoff_demo.sandbox.model import ScriptedModel
+from signoff_demo.sandbox.person import InteractionResult
 from tests.integration.asking import column, rows
 from tests.integration.crash.process import Serve
 

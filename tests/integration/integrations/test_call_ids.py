@@ -39,7 +39,7 @@ from signoff.integrations.langgraph import call_key
 from signoff.integrations.mcp import server
 from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
 from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.integrations.conftest import Desk
 from tests.integration.integrations.test_langchain import CONFIG
 from tests.integration.integrations.test_langchain import Scripted as Chat

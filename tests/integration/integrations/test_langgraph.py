@@ -487,5 +487,5 @@ def test_without_the_framework_the_error_names_the_extra(monkeypatch: pytest.Mon
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in ("langgraph.prebuilt", "langgraph.store.base", "langgraph.types"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install 'signoff\[langgraph\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[langgraph\]'"):
         __import__("signoff.integrations.langgraph")

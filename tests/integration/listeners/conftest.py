@@ -25,7 +25,7 @@ from agent.runtime.tool import NotDone, tool
 from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.outbox import Destination
-from slack_sandbox import SandboxWorkspace, SlackSandbox
+from signoff_demo.sandbox import SandboxWorkspace, SlackSandbox
 from slackbot.cards import request_card, run_line
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack.listeners import ListenerContext, new_app, register

@@ -11,7 +11,7 @@ import pytest
 from agent.domain.errors import Refusal, sentence
 from agent.domain.request import Verdict
 from agent.usecases import requests
-from slack_sandbox import ScreenUser
+from signoff_demo.sandbox import ScreenUser
 from slackbot.cards import ACTION_APPROVE, ACTION_ASK_AGAIN, ACTION_REJECT, ACTION_RETRY, ButtonValue
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners import clicks

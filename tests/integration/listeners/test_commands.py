@@ -13,7 +13,7 @@ from agent.store import views
 from agent.usecases import pause
 from agent.usecases import runs as runs_of_agents
 from signoff.values import Risk
-from slack_sandbox import InteractionResult
+from signoff_demo.sandbox import InteractionResult
 from slackbot.cards import (
     ACTION_AGENT,
     ACTION_APPROVE,

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from prometheus_client import REGISTRY
 
-from slack_sandbox import SignedRequest
-from slack_sandbox.signed_http import signature
+from signoff_demo.sandbox import SignedRequest
+from signoff_demo.sandbox.signed_http import signature
 from slackbot.cards import ACTION_APPROVE
 from slackbot.slack.listeners import new_app
 from slackbot.slack.signed_http import MAX_BODY, MAX_SSL_CHECK, SignedEndpoint

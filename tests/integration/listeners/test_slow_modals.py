@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from signoff.values import Risk
-from slack_sandbox.person import InteractionResult
+from signoff_demo.sandbox.person import InteractionResult
 from slackbot.cards import (
     ACTION_APPROVE_COMMENT,
     ACTION_DETAILS,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from slackbot.slack.listeners import new_app
 from slackbot.slack.socket_mode import Pauses, SocketMode
 from slackbot.slack_api.client import SlackClient

@@ -36,7 +36,7 @@ from agent.usecases import api_keys, runs
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun
 from signoff.values import Person
-from slack_sandbox.model import ScriptedModel
+from signoff_demo.sandbox.model import ScriptedModel
 from tests.commit_cutter import CommitCutter
 from tests.integration import alone
 

@@ -14,7 +14,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.tool import Tool, tool
 from signoff.values import Action
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone
 from tests.integration.runtime.conftest import Stage
 

@@ -19,7 +19,7 @@ from agent.usecases.grants import GrantProposal
 from agent.usecases.runs import resumption
 from signoff import ask, function_agent, step, tool
 from signoff.errors import CollaborationError, Conflict
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import request_card, run_root
 from tests.integration.invariants import broken
 from tests.integration.runtime.conftest import ASKER, CHANNEL, REVIEWER, TEAM

@@ -15,11 +15,11 @@ from agent.domain.policy import Policy
 from agent.domain.request import Verdict
 from agent.domain.rules import Defaults
 from agent.domain.run import RunStatus
-from agent.examples.durable_task import durable_task
 from agent.runtime.function_agents import FunctionAgent
 from agent.usecases import requests, runs
 from agent.usecases.runs import resumption
 from signoff import Agent, StepFailed, ask, function_agent, set_label, set_status, step, tool
+from signoff_demo.examples.durable_task import durable_task
 from slackbot.cards import request_card, run_root
 from tests.integration.runtime.conftest import ASKER
 

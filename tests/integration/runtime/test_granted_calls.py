@@ -37,7 +37,7 @@ from agent.usecases.executions.programs import ClaimRefused
 from agent.usecases.grants import Cover, GrantProposal
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import ASKER, CHANNEL, REVIEWER, TEAM, Stage
 
 RULE = Rule(

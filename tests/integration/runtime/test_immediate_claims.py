@@ -30,7 +30,7 @@ from agent.store import pause as switch
 from agent.usecases import pause, requests
 from agent.usecases.requests import Edit, VoteOutcome
 from signoff.values import Action
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
 from tests.integration import invariants
 from tests.integration.runtime.conftest import REVIEWER, Stage

@@ -12,7 +12,7 @@ from agent.domain.replay import Totals, replay
 from agent.domain.rules import Defaults, RejectedAgain
 from agent.domain.run import AnswerKind, CallState
 from agent.usecases import judgements
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.integration.runtime.test_immediate_claims import asked, cleaner, deletes, done
 

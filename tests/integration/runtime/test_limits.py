@@ -25,7 +25,7 @@ from agent.usecases import judgements, limits, requests, runs
 from agent.usecases.requests import EditAttempt
 from signoff import StepFailed, function_agent, step
 from signoff.values import Action
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import status
 from tests.integration import alone
 from tests.integration.invariants import broken

@@ -16,7 +16,7 @@ from agent.runtime.agents import Agent
 from agent.store import views
 from agent.usecases.runs import resumption
 from signoff import NotDone, function_agent, step, tool
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import history_list, request_card, run_root, thread_line
 from slackbot.web.inbox import history
 from tests.integration.runtime.conftest import ASKER, TEAM, Stage

@@ -36,7 +36,7 @@ from agent.usecases.executions import claims
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
 from signoff.values import Action
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
 from tests.integration import alone, invariants
 from tests.integration.asking import GRACE, ask, ballot, programs_question, question, reviewer, rule, start

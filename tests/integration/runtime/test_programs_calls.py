@@ -32,7 +32,7 @@ from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
 from agent.usecases.executions.programs import ClaimRefused, ProgramClaim, hand_over_together, random_token
 from signoff.errors import Conflict
 from signoff.values import Action
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone, invariants
 from tests.integration.asking import column, programs_question, rule, write
 from tests.integration.runtime.conftest import REVIEWER, TEAM, Stage

@@ -15,7 +15,7 @@ from agent.runtime.agents import Agent
 from agent.usecases import requests
 from signoff import tool
 from signoff.errors import CollaborationError
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import Stage
 
 FORGED = (

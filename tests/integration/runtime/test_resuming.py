@@ -15,7 +15,7 @@ from agent.usecases.runs import resumption
 from signoff import Agent, ask, function_agent, step, tool
 from signoff.errors import Conflict
 from signoff.values import Person
-from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 from tests.integration.invariants import broken
 from tests.integration.runtime.conftest import ASKER, REVIEWER
 

@@ -14,7 +14,7 @@ from agent.domain.run import CallView, RunEnding, RunStatus
 from agent.runtime.agents import Agent
 from agent.usecases import executions, requests
 from signoff import NotDone, tool
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import run_list, run_root
 from slackbot.web.inbox import words as page
 from tests.integration.runtime.conftest import Stage

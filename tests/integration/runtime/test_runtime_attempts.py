@@ -30,7 +30,7 @@ from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 from agent.runtime.user_code import BLOCKED
 from agent.usecases import executions
 from signoff.values import Action
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
 from tests.integration import alone
 

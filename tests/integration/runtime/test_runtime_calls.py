@@ -20,7 +20,7 @@ from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 from agent.usecases import executions, requests, runs
 from signoff.values import Person
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone
 
 ASKER = Person("T0TEST", "U0ASKER")

@@ -12,8 +12,6 @@ from agent.domain.policy import Policy
 from agent.domain.request import Ballot, ExecutionStatus, Verdict
 from agent.domain.rules import Defaults, Rule
 from agent.domain.run import CallState, RunStatus
-from agent.examples import shop
-from agent.examples.refunds import process_refund, refunds
 from agent.runtime.calls import advance_call
 from agent.runtime.judging.edits import judge_edit
 from agent.runtime.tool import NotDone
@@ -21,7 +19,9 @@ from agent.usecases import requests, runs
 from agent.usecases.requests import EditAttempt
 from signoff.errors import MalformedArguments
 from signoff.values import Risk
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.examples import shop
+from signoff_demo.examples.refunds import process_refund, refunds
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone
 from tests.integration.runtime.conftest import REVIEWER
 

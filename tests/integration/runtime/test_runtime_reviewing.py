@@ -25,7 +25,7 @@ from agent.usecases import requests
 from agent.usecases.requests import Edit, EditAttempt
 from signoff.errors import CollaborationError, MalformedArguments
 from signoff.values import Person
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone
 from tests.integration.runtime.conftest import REVIEWER, Stage
 

@@ -14,7 +14,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.model import Model, Reply
 from agent.runtime.model_turn import MAX_TRIES, advance_run
 from agent.runtime.tool import tool
-from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
 
 

@@ -18,7 +18,7 @@ from agent.runtime.tool import tool
 from agent.runtime.votes import Votes
 from agent.runtime.work_queue import WorkQueue
 from agent.store import views
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.wire_counter import WireCounter
 

@@ -15,8 +15,8 @@ from sqlalchemy import text
 from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
-from slack_sandbox import SlackSandbox
-from slack_sandbox.model import ScriptedModel
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.model import ScriptedModel
 from slackbot import settings
 from slackbot.app import Service
 from tests.databases import kept

@@ -16,7 +16,7 @@ from agent.domain.policy import Policy
 from agent.domain.rules import Rule
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 from slackbot.cards import ACTION_APPROVE_COMMENT
 from slackbot.masking import views
 from tests.integration.service.conftest import POLICY, House, until

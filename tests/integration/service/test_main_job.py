@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store.outbox import Destination
-from slack_sandbox.model import ModelFault
-from slack_sandbox.person import InteractionResult
+from signoff_demo.sandbox.model import ModelFault
+from signoff_demo.sandbox.person import InteractionResult
 from tests.integration import asking
 from tests.integration.service.conftest import POLICY, House, until
 

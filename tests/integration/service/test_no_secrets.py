@@ -13,7 +13,7 @@ import structlog
 
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.service import logs
 from tests.integration.service.conftest import House
 from tests.planted import SECRETS, URL_PASSWORD

@@ -9,7 +9,7 @@ import pytest
 
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.service.conftest import POLICY, House, until
 
 Json = dict[str, Any]

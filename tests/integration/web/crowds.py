@@ -17,7 +17,7 @@ import psutil
 from agent.database.pools import Database
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
-from slack_sandbox import SlackSandbox
+from signoff_demo.sandbox import SlackSandbox
 from tests.integration.crash.process import Serve
 from tests.integration.service.conftest import NO_TLS, POLICY, a_house, until
 from tests.integration.web.conftest import ADA, GRACE, LINUS

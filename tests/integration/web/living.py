@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 
 from agent.domain.api_keys import Scope
-from agent.examples.data_manager import data_manager
-from agent.examples.durable_task import durable_task
 from agent.runtime.agents import Agent
 from agent.usecases import api_keys
 from signoff.values import Person
+from signoff_demo.examples.data_manager import data_manager
+from signoff_demo.examples.durable_task import durable_task
 from slackbot.app import Service
 from tests.integration.service.conftest import DELETIONS, NO_TLS, House, a_house, until
 

@@ -17,7 +17,7 @@ from agno.run.base import RunStatus
 from agent.domain.api_keys import Scope
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.doc_blocks import blocks
 from tests.integration.web.living import ADA, GRACE, Living, living
 

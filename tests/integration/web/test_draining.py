@@ -11,8 +11,8 @@ import httpx
 from agent.database.pools import Database
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
-from slack_sandbox import SlackSandbox
-from slack_sandbox.model import ScriptedModel
+from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox.model import ScriptedModel
 from tests.integration.asking import column
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import until

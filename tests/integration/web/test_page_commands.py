@@ -170,7 +170,7 @@ async def terminal(
     async with living(database_url) as service:
         for name, value in service.house.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("SIGNOFF_AGENTS", "agent.examples.data_manager")
+        monkeypatch.setenv("SIGNOFF_AGENTS", "signoff_demo.examples.data_manager")
         monkeypatch.setenv("SIGNOFF_MODEL", "signoff-scripted")
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("COLUMNS", "200")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent.runtime.model import Model
 from agent.runtime.model_errors import ModelError
 from agent.runtime.model_turn import MAX_TRIES, retry_in
-from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedModel, ScriptedTurn
+from signoff_demo.sandbox.model import ModelFault, ScriptedCall, ScriptedModel, ScriptedTurn
 
 HELLO = [{"role": "user", "content": "hello"}]
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from slack_sandbox.changes import Changes
+from signoff_demo.sandbox.changes import Changes
 
 
 async def test_a_condition_of_something_else_is_seen() -> None:

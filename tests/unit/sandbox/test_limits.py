@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from slack_sandbox.limits import MESSAGE_CHARACTERS, check_blocks, check_metadata, check_view
-from slack_sandbox.refusal import SandboxRefusal
+from signoff_demo.sandbox.limits import MESSAGE_CHARACTERS, check_blocks, check_metadata, check_view
+from signoff_demo.sandbox.refusal import SandboxRefusal
 
 
 def plain(text: str) -> dict[str, Any]:

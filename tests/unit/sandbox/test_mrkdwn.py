@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slack_sandbox import demo_workspace
-from slack_sandbox.mrkdwn import escaped_blocks, escaped_mrkdwn, escaped_plain
+from signoff_demo.sandbox import demo_workspace
+from signoff_demo.sandbox.mrkdwn import escaped_blocks, escaped_mrkdwn, escaped_plain
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from slack_sandbox import Faults, demo_workspace
-from slack_sandbox.faults import FaultKind
-from slack_sandbox.messages import Messages, Timestamps
-from slack_sandbox.modals import Modals
-from slack_sandbox.rate_limits import RateLimits
-from slack_sandbox.refusal import SandboxRefusal
+from signoff_demo.sandbox import Faults, demo_workspace
+from signoff_demo.sandbox.faults import FaultKind
+from signoff_demo.sandbox.messages import Messages, Timestamps
+from signoff_demo.sandbox.modals import Modals
+from signoff_demo.sandbox.rate_limits import RateLimits
+from signoff_demo.sandbox.refusal import SandboxRefusal
 
 VIEW: dict[str, Any] = {"type": "modal", "title": {"type": "plain_text", "text": "T"}, "blocks": []}
 

@@ -74,7 +74,7 @@ def test_a_class_name_of_the_package_occurs_once_in_the_tree() -> None:
     """A reader who looks for a public class by its name finds one."""
     found: Counter[str] = Counter()
     ours: set[str] = set()
-    for package in ("signoff", "agent", "slackbot", "slack_sandbox"):
+    for package in ("signoff", "agent", "slackbot", "signoff_demo.sandbox"):
         for path in (ROOT / package).rglob("*.py"):
             names = re.findall(r"^\s*class (\w+)", path.read_text(), re.MULTILINE)
             found.update(names)

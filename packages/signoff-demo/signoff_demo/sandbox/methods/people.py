@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import time
+
+from signoff_demo.sandbox.arguments import Arguments
+from signoff_demo.sandbox.methods.registry import method
+from signoff_demo.sandbox.refusal import Json, SandboxRefusal
+from signoff_demo.sandbox.workspace import SandboxWorkspace
+
+
+@method("users.info", "users:read", tier=4)
+def users_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    return {"user": workspace.member(args.text("user")).as_slack()}
+
+
+@method("users.list", "users:read", tier=2)
+def users_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    members = [each.as_slack() for each in workspace.members.values() if each.team_id == workspace.team.id]
+    page, metadata = args.page(members, default=1000)
+    return {"members": page, "cache_ts": int(time.time()), "response_metadata": metadata}
+
+
+@method("users.lookupByEmail", "users:read.email", tier=3)
+def users_lookup_by_email(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    email = args.text("email")
+    for member in workspace.members.values():
+        if member.email == email and not member.deleted and member.team_id == workspace.team.id:
+            return {"user": member.as_slack()}
+    raise SandboxRefusal("users_not_found")
+
+
+@method("usergroups.list", "usergroups:read", tier=2)
+def usergroups_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    groups = [
+        group.as_slack(workspace.team.id, args.flag("include_users"), args.flag("include_count"))
+        for group in workspace.usergroups.values()
+        if args.flag("include_disabled") or not group.disabled
+    ]
+    return {"usergroups": groups}
+
+
+@method("usergroups.users.list", "usergroups:read", tier=2)
+def usergroups_users_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    group = workspace.usergroups.get(args.text("usergroup"))
+    if group is None or (group.disabled and not args.flag("include_disabled")):
+        raise SandboxRefusal("no_such_subteam")
+    return {"users": list(group.users)}
