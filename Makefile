@@ -11,6 +11,8 @@ ARGS   ?=
 WORKERS ?= 5
 AUTO   ?=
 BIN    := .venv/bin
+# These start an embedded server, which is an 18.
+OF_18  := $(addprefix tests/integration/test_,demo.py embedded_server.py)
 
 # Packages are compiled when they are imported first. Where that may not be kept, every process would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,11 +22,13 @@ MKDOCS  = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 PYTEST  = echo 'hypothesis seed $(SEED)'; $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs e2e pictures stress bench constraints clean venv venv-dev venv-e2e venv-bench
+.PHONY: help demo test test-database coverage check docs e2e pictures stress bench constraints clean venv venv-dev venv-e2e venv-bench
 
 help:
 	@echo 'make demo           the main job in a local sandbox; AUTO=1 plays it through by itself'
 	@echo 'make test           all tests but the slow ones below'
+	@echo 'make test-database  tests of the database, on the PostgreSQL whose programs are in POSTGRES=…'
+	@echo 'make coverage       all tests, and which branches none of them takes'
 	@echo 'make check          ruff, mypy, import contracts, links of the documentation'
 	@echo 'make docs           the documentation as a site, in site/'
 	@echo 'make e2e            the sandbox page in a real browser'
@@ -40,6 +44,13 @@ demo: venv
 # Most tests wait for a database or a socket most of their time, so more workers than cores are no waste.
 test: venv-dev
 	@$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
+
+test-database: venv-dev
+	@PYTEST_POSTGRES=$(or $(POSTGRES),$(error name the folder of initdb and postgres: POSTGRES=…)) \
+		$(PYTEST) -n $(WORKERS) --dist worksteal $(filter-out $(OF_18),$(wildcard tests/integration/test_*.py)) $(ARGS)
+
+coverage: venv-dev
+	@$(PYTEST) -n $(WORKERS) --dist worksteal --cov --cov-report=term --cov-report=html:.coverage-html $(ARGS)
 
 check: venv-dev
 	@$(BIN)/ruff check .
@@ -66,7 +77,7 @@ bench: venv-bench
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 constraints:
-	@$(PYTHON) bootstrap.py --pin
+	@$(PYTHON) bootstrap.py --pin --upgrade
 
 clean:
 	@test ! -L .venv || rm -rf "$$(readlink .venv)"

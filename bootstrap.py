@@ -3,7 +3,7 @@
     python3 bootstrap.py [EXTRA ...]            # install service and demo, pinned, with extras
     python3 bootstrap.py --list [PART ...]      # print what a part needs, with hashes: service, demo, build or an extra
     python3 bootstrap.py --browser              # install Chromium if missing
-    python3 bootstrap.py --pin                  # write constraints.txt again
+    python3 bootstrap.py --pin [--upgrade]      # write constraints.txt again; versions stay where they can, or all move
 
 Failures print one line and exit with code 2. PostgreSQL never runs as root, so for root in a private folder, `.venv` is
 a link to a place that other users can reach (agent/database/locations.py).
@@ -198,7 +198,7 @@ def browser() -> None:
     run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *needed)
 
 
-def pin() -> None:
+def pin(*how: str) -> None:
     """Pin every dependency of every extra, with hashes, for every version of Python that is promised."""
     service, demo = "pyproject.toml", f"{DEMO}/pyproject.toml"
     extras = tomllib.loads((ROOT / service).read_text())["project"]["optional-dependencies"]
@@ -207,13 +207,14 @@ def pin() -> None:
         run(sys.executable, "-m", "venv", folder)
         run(str(python), "-m", "pip", "install", "--quiet", "uv")
         build.write_text("hatchling\nuv\n")  # what installs everything else
+        shutil.copy(ROOT / "constraints.txt", whole)  # uv keeps its versions unless told to upgrade
         sources = registry(python)
 
         def resolve(*options: str) -> list[str]:
             tool = (str(python), "-m", "uv", "pip", "compile", "--universal", "--python-version", "3.11")
             return run(*tool, "--quiet", "--no-header", "--no-annotate", *options, **sources).splitlines()
 
-        resolve("--generate-hashes", "--all-extras", service, demo, str(build), "-o", str(whole))
+        resolve("--generate-hashes", "--all-extras", service, demo, str(build), "-o", str(whole), *how)
         parts = {"build": (str(build),), "demo": (demo,), "service": (service,)}
         parts |= {extra: (service, "--extra", extra) for extra in extras}
         needed: dict[str, list[str]] = {}
@@ -253,8 +254,8 @@ if __name__ == "__main__":
     try:
         if sys.argv[1:] == ["--browser"]:
             browser()
-        elif sys.argv[1:] == ["--pin"]:
-            pin()
+        elif sys.argv[1:2] == ["--pin"]:
+            pin(*sys.argv[2:])
         elif sys.argv[1:2] == ["--list"]:
             print(pinned({*sys.argv[2:]} or {"service"}), end="")
         else:

@@ -31,6 +31,14 @@ CHANNELS = 5
 PEOPLE = 5000
 CHUNK = 20_000
 
+_UUIDV7 = """
+CREATE OR REPLACE FUNCTION uuidv7() RETURNS uuid LANGUAGE sql VOLATILE AS $$
+SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
+        || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid
+$$
+"""
+"""PostgreSQL has it from 18 on."""
+
 _IDS = f"""
 CREATE TEMP TABLE copies AS
 SELECT n, uuidv7() AS request, uuidv7() AS run, uuidv7() AS call,
@@ -112,6 +120,8 @@ def _multiply(url: str, request_id: str, count: int, after: int) -> None:
     with owner(url) as connection:
         # Referenced rows are copied too, so foreign keys and triggers need not be checked per row.
         connection.execute("SET session_replication_role = replica")
+        if connection.info.server_version < 180000:
+            connection.execute(_UUIDV7)
         until, content = _terms(connection, request_id)
         statements, links = list(_statements(connection)), list(chains(connection, request_id))
         last = after + count

@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, settings
 from agent.database import embedded_server, migrations
 from agent.database.failure_log import forget_failures
 from agent.database.pools import Database
-from tests import lock_recorder
+from tests import lock_recorder, other_postgres
 from tests.databases import TEMPLATE, Postgres
 from tests.warm_python import WarmPython
 
@@ -33,6 +33,8 @@ settings.register_profile(
     "signoff", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("signoff")  # the machine's speed proves nothing about the code
+
+other_postgres.use_it()
 
 gc.disable()  # until collection ends: imported objects stay
 

@@ -140,12 +140,12 @@ class Delegate(Tool):
     def traits(self) -> ToolTraits:
         return replace(super().traits, exempt="only delegates a task")
 
-    def terms(self, rule: Rule, action: Action) -> Rule:
+    def terms(self, rule: Rule, action: Action) -> Rule:  # noqa: ARG002
         """No grants: the other agent's calls are evaluated one by one."""
         return rule.model_copy(update={"allow_grants": False}) if rule.allow_grants else rule
 
 
-def _delegate_tool(task: str) -> str:
+def _delegate_tool(task: str) -> str:  # noqa: ARG001
     """Delegate a task.
 
     Args:

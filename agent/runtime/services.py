@@ -64,12 +64,12 @@ async def know_nobody(person: Person | None) -> None:
 
 
 async def fail_lookup(
-    lookup: FactsLookup,
-    action: Action,
-    agent: str,
-    requester: str | None,
-    principal: str,
-    within: float = 0.0,
+    lookup: FactsLookup,  # noqa: ARG001
+    action: Action,  # noqa: ARG001
+    agent: str,  # noqa: ARG001
+    requester: str | None,  # noqa: ARG001
+    principal: str,  # noqa: ARG001
+    within: float = 0.0,  # noqa: ARG001
 ) -> Facts:
     """A process that sends no HTTP requests fails every lookup."""
     return Facts(failed=True, source=FactsSource.SIGNOFF)

@@ -157,7 +157,7 @@ def context_parameter(function: Callable[..., Any], title: str = "function") -> 
 class _Schema(GenerateJsonSchema):
     """Omits titles that repeat names, and closes every object."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
     def model_schema(self, schema: Any) -> dict[str, Any]:

@@ -104,10 +104,10 @@ class AskTool(StepTool):
 
 
 def _asked(
-    question: str,
+    question: str,  # noqa: ARG001
     arguments: dict[str, Any] | None = None,
-    risk: str | None = None,
-    timeout_seconds: float | None = None,
+    risk: str | None = None,  # noqa: ARG001
+    timeout_seconds: float | None = None,  # noqa: ARG001
 ) -> dict[str, Any] | None:
     """Ask people, and go on with what they approved."""
     return arguments

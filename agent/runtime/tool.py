@@ -150,7 +150,7 @@ class Tool(Generic[P, R]):
     def stored_result(self, value: Any) -> str:
         return stored_text.result_text(value)
 
-    def terms(self, rule: Rule, action: Action) -> Rule:
+    def terms(self, rule: Rule, action: Action) -> Rule:  # noqa: ARG002
         return rule
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:

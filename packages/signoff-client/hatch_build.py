@@ -1,5 +1,6 @@
-"""Hooks for the builds of both distributions: the package's place, and the project's URLs."""
+"""Hooks for the builds of the distributions: the package's place, and the project's addresses."""
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 class PackageHook(BuildHookInterface):  # type: ignore[misc]
     """Put the package `signoff` into the wheel, from the source distribution or from the surrounding checkout."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         here = Path(self.root)
         places = [here / "signoff", here.parents[1] / "signoff"]
         build_data["force_include"][str(next(each for each in places if each.is_dir()))] = "signoff"
@@ -28,6 +29,10 @@ class UrlsHook(MetadataHookInterface):  # type: ignore[misc]
 
     def update(self, metadata: dict[str, Any]) -> None:
         page = None if Path(self.root, "PKG-INFO").exists() else web_page(_origin(self.root))
+        if "readme" in metadata["dynamic"] and "readme" not in metadata:
+            text = Path(self.root, "README.md").read_text(encoding="utf-8")
+            text = absolute(text, page) if page else text
+            metadata["readme"] = {"content-type": "text/markdown", "text": text}
         if page:
             metadata["urls"] = {
                 "Source": page,
@@ -35,6 +40,12 @@ class UrlsHook(MetadataHookInterface):  # type: ignore[misc]
                 "Changes": f"{page}/blob/HEAD/CHANGELOG.md",
                 "Issues": f"{page}/issues",
             }
+
+
+def absolute(text: str, page: str) -> str:
+    """Markdown whose pictures and links can be read away from its repository, as a package index shows it."""
+    text = re.sub(r"(!\[[^]]*\]\()(?!\w+:|#)", rf"\1{page}/raw/HEAD/", text)
+    return re.sub(r"((?<!!)\[[^]]*\]\()(?!\w+:|#)", rf"\1{page}/blob/HEAD/", text)
 
 
 def web_page(remote: str) -> str | None:

@@ -159,7 +159,12 @@ class HumanInTheLoop:
             raise MalformedArguments(path, CHANGED)
 
     def approved(
-        self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
+        self,
+        question: InterruptQuestion,
+        arguments: Mapping[str, Any],
+        *,
+        edited: bool,
+        notes: Sequence[str],  # noqa: ARG002
     ) -> Any:
         """The format has no field for notes."""
         if edited or question.changed:

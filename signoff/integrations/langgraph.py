@@ -104,7 +104,7 @@ class _HumanInterrupt(ExactModel):
 
 
 class AgentInbox:
-    def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
+    def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:  # noqa: ARG002
         """Raises UnsupportedInterrupt."""
         found = []
         for each in _read(interrupt.value):
@@ -139,7 +139,7 @@ class AgentInbox:
             return {"type": "ignore", "args": None}
         raise refusal.error
 
-    def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
+    def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:  # noqa: ARG002
         return list(answers)
 
 

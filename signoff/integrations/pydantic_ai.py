@@ -195,7 +195,11 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         return await self.answer(requests, key=None, session=ctx.conversation_id or ctx.run_id)
 
     async def after_model_request(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: ModelRequestContext,  # noqa: ARG002
+        response: ModelResponse,
     ) -> ModelResponse:
         """Number the turn, and give each of its calls an id of its own."""
         response.metadata = {**(response.metadata or {}), TURN: _turn_after(ctx.messages)}
@@ -227,7 +231,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         ctx: RunContext[Any],
         *,
         call: ToolCallPart,
-        tool_def: ToolDefinition,
+        tool_def: ToolDefinition,  # noqa: ARG002
         args: ValidatedToolArgs,
         handler: WrapToolExecuteHandler,
     ) -> Any:
@@ -268,9 +272,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         self,
         ctx: RunContext[Any],
         *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        args: RawToolArgs,
+        call: ToolCallPart,  # noqa: ARG002
+        tool_def: ToolDefinition,  # noqa: ARG002
+        args: RawToolArgs,  # noqa: ARG002
         error: Any,
     ) -> ValidatedToolArgs:
         """A reviewer's edit does not fit the tool: nothing runs, and the card says so."""

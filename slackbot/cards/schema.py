@@ -75,7 +75,7 @@ def _property(
     description = rules.get("description", inner.get("description"))
     rules = {**inner, "description": description}
     choices = _choices(inner)
-    kind = InputKind.CHOICE if choices else _kind(inner, nullable, value)
+    kind = InputKind.CHOICE if choices else _kind(inner, value)
     if kind is InputKind.SWITCH and nullable:
         kind, choices = InputKind.CHOICE, (True, False)
     elif kind is InputKind.SWITCH and given and value is None:
@@ -145,7 +145,7 @@ def _choices(rules: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(plain) if fits else ()
 
 
-def _kind(rules: Mapping[str, Any], nullable: bool, value: Any) -> InputKind:
+def _kind(rules: Mapping[str, Any], value: Any) -> InputKind:
     if "const" in rules:
         return InputKind.FIXED
     match rules.get("type"):

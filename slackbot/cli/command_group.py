@@ -39,7 +39,7 @@ cli = typer.Typer(
 @cli.callback()
 def signoff(
     ctx: typer.Context,
-    shown: Annotated[
+    shown: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:

@@ -143,13 +143,13 @@ def withdraw(
 
 
 @commands.command(hidden=True, context_settings={"ignore_unknown_options": True})
-def approve(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoReturn:
+def approve(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoReturn:  # noqa: ARG001
     """Not possible here."""
     raise SignoffError(NOT_HERE)
 
 
 @commands.command(hidden=True, context_settings={"ignore_unknown_options": True})
-def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoReturn:
+def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoReturn:  # noqa: ARG001
     """Not possible here."""
     raise SignoffError(NOT_HERE)
 

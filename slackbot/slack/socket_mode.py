@@ -241,7 +241,10 @@ class SocketMode:
             await asyncio.sleep(self._ping_interval / 5)
 
     async def _on_message(
-        self, client: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None
+        self,
+        client: AsyncBaseSocketModeClient,  # noqa: ARG002
+        message: dict[str, Any],
+        raw: str | None,  # noqa: ARG002
     ) -> None:
         if message.get("type") != "hello":
             return
@@ -255,10 +258,10 @@ class SocketMode:
                 extra={"action": "socket_mode_crowded"},
             )
 
-    async def _arrived(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+    async def _arrived(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:  # noqa: ARG002
         self._arrivals[request.envelope_id] = monotonic()
 
-    async def _acknowledged(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+    async def _acknowledged(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:  # noqa: ARG002
         CLICK_TO_ACK.labels("socket").observe(
             monotonic() - self._arrivals.pop(request.envelope_id, monotonic())
         )

@@ -102,7 +102,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [python, "-c", COMMAND, *arguments]
+    command = [str(python), "-c", COMMAND, *arguments]
     return subprocess.run(command, cwd=python.parent, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -1,9 +1,10 @@
-"""The links in the metadata of both distributions lead to the repository that they are built from."""
+"""The links in the metadata of the distributions lead to the repository that they are built from."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOOKS = Path("packages", "signoff-client", "hatch_build.py")
 CLIENT = Path("packages", "signoff-client")
 HERE = Path()
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
 def web_page(remote: str) -> str | None:
@@ -47,18 +49,46 @@ def test_the_page_of_a_remote(remote: str, page: str | None) -> None:
     assert web_page(remote) == page
 
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
 def git(folder: Path, *command: str) -> None:
     subprocess.run(["git", *command], cwd=folder, check=True, capture_output=True, timeout=30)
 
 
+def field(project: Path, name: str) -> str:
+    command = [sys.executable, "-m", "hatchling", "metadata", name]
+    return subprocess.run(command, cwd=project, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
 def urls(project: Path) -> dict[str, str]:
-    command = [sys.executable, "-m", "hatchling", "metadata", "urls"]
-    found = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True, timeout=60)
-    read: dict[str, str] = json.loads(found.stdout or "{}")
+    read: dict[str, str] = json.loads(field(project, "urls") or "{}")
     return read
+
+
+def service(tmp_path: Path, remote: str) -> Path:
+    (tmp_path / CLIENT).mkdir(parents=True)
+    for file in (HOOKS, Path("pyproject.toml"), Path("README.md")):
+        shutil.copy(ROOT / file, tmp_path / file)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "remote", "add", "origin", remote)
+    return tmp_path
+
+
+@needs_git
+def test_pictures_and_links_of_the_readme_work_on_a_package_index(tmp_path: Path) -> None:
+    """Relative ones lead to the repository that the service is built from; others stay as they are."""
+    text = field(service(tmp_path, "https://git.example.com/team/signoff"), "readme")
+    page = "https://git.example.com/team/signoff"
+    assert f"]({page}/raw/HEAD/docs/images/approval.webp)" in text
+    assert f"[quickstart]({page}/blob/HEAD/docs/quickstart.md)" in text
+    assert set(re.findall(r"\]\((?!https://)[^)]*", text)) == set()
+
+
+@needs_git
+def test_the_readme_of_a_local_checkout_is_as_it_stands(tmp_path: Path) -> None:
+    """Without a page of its repository, nothing is made up."""
+    assert (
+        field(service(tmp_path, "/srv/git/signoff.git"), "readme").strip()
+        == (ROOT / "README.md").read_text().strip()
+    )
 
 
 @needs_git

@@ -68,7 +68,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
         )
         return [locked.get(each.call_id, SKIPPED) for each in members]
 
-    def missing(self, member: CallToClaim) -> None:
+    def missing(self, member: CallToClaim) -> None:  # noqa: ARG002
         return None
 
     async def act(

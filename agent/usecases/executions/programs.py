@@ -51,7 +51,7 @@ class ReportRefused(Conflict):
         self.kind = kind
 
 
-def random_token(execution_id: UUID) -> str:
+def random_token(execution_id: UUID) -> str:  # noqa: ARG001
     return secrets.token_urlsafe(32)
 
 
@@ -113,7 +113,10 @@ async def find_attempt(db: Database, call_id: UUID, token: str) -> ProgramAttemp
 
 
 async def hand_over_together(
-    db: Database, request_ids: Sequence[UUID], *, wait: bool
+    db: Database,
+    request_ids: Sequence[UUID],
+    *,
+    wait: bool,  # noqa: ARG001
 ) -> list[datetime | None]:
     """Returns when each approval was first read; ``None``: not claimable."""
     async with db.transaction() as tx:

@@ -74,7 +74,12 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
         return NotFound(f"no execution {member.claim.execution_id}")
 
     async def act(
-        self, tx: Transaction, member: Report, found: ReportedAttempt, *, wait: bool
+        self,
+        tx: Transaction,
+        member: Report,
+        found: ReportedAttempt,
+        *,
+        wait: bool,  # noqa: ARG002
     ) -> Settled[bool]:
         attempt, worker = found.attempt, member.claim.worker
         if attempts.is_repeated(attempt, member.outcome):

@@ -89,11 +89,16 @@ class CountVotes(JointUseCase[Ballot, ReviewedRequest, VoteOutcome]):
         locked = await vote_locks.lock(tx, nonces, wait=wait, claims=approvals if self._claimant else ())
         return [locked.pop(each.request_id, SKIPPED) for each in members]
 
-    def missing(self, member: Ballot) -> Refused:
+    def missing(self, member: Ballot) -> Refused:  # noqa: ARG002
         return Refused(Refusal.UNKNOWN_REQUEST)
 
     async def act(
-        self, tx: Transaction, member: Ballot, found: ReviewedRequest, *, wait: bool
+        self,
+        tx: Transaction,
+        member: Ballot,
+        found: ReviewedRequest,
+        *,
+        wait: bool,  # noqa: ARG002
     ) -> Settled[VoteOutcome]:
         outcome = _vote(tx, found, member, self._claimant)
         point("before_decision_commits")

@@ -68,11 +68,16 @@ class LeaseRuns(JointUseCase[UUID, TakenLease | None, LeasedRun | None]):
         taken = await run_leases.take(tx, members, self._worker, LEASE_SECONDS, wait=wait)
         return [taken.get(each, SKIPPED) for each in members]
 
-    def missing(self, member: UUID) -> None:
+    def missing(self, member: UUID) -> None:  # noqa: ARG002
         return None
 
     async def act(
-        self, tx: Transaction, member: UUID, found: TakenLease | None, *, wait: bool
+        self,
+        tx: Transaction,  # noqa: ARG002
+        member: UUID,  # noqa: ARG002
+        found: TakenLease | None,
+        *,
+        wait: bool,  # noqa: ARG002
     ) -> LeasedRun | None:
         return _leased(found, self._worker) if found else None
 

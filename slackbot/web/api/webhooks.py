@@ -87,7 +87,7 @@ async def add(request: Request, admin: Admin, new: WebhookIn) -> WebhookAdded:
 
 
 @router.get("", responses=documented(401, 403, 422, 429, 503))
-async def list_webhooks(request: Request, admin: Admin) -> Page[WebhookOut]:
+async def list_webhooks(request: Request, admin: Admin) -> Page[WebhookOut]:  # noqa: ARG001
     """All webhooks, without their secrets."""
     return Page(
         items=[WebhookOut.copy_of(line) for line in await webhooks.list_webhooks(web_context(request).db)]
@@ -108,7 +108,10 @@ async def remove(request: Request, admin: Admin, name: Name) -> None:
 
 @router.get("/dead", operation_id="list_dead_notices", responses=documented(401, 403, 422, 429, 503))
 async def list_dead(
-    request: Request, admin: Admin, limit: Limit = 50, after: After = None
+    request: Request,
+    admin: Admin,  # noqa: ARG001
+    limit: Limit = 50,
+    after: After = None,
 ) -> Page[DeadNoticeOut]:
     """Messages that were given up, webhooks and e-mail, latest first."""
     found = await webhooks.list_dead(web_context(request).db, limit, after)
@@ -124,6 +127,6 @@ async def list_dead(
     operation_id="replay_dead_notice",
     responses=documented(401, 403, 404, 422, 429, 503),
 )
-async def replay(request: Request, admin: Admin, notice_id: UUID) -> None:
+async def replay(request: Request, admin: Admin, notice_id: UUID) -> None:  # noqa: ARG001
     """Send it again, with a fresh series of attempts."""
     await webhooks.replay(web_context(request).db, notice_id)

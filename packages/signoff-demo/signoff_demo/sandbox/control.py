@@ -77,13 +77,13 @@ class Control:
             raise SandboxRefusal("channel_not_found")
         return channel
 
-    async def _page(self, request: web.Request) -> web.StreamResponse:
+    async def _page(self, _: web.Request) -> web.StreamResponse:
         index = PAGE / "index.html"
         if not index.is_file():
             return web.Response(status=404, text="page missing\n")
         return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
 
-    async def _state(self, request: web.Request) -> web.Response:
+    async def _state(self, _: web.Request) -> web.Response:
         workspace = self._workspace
         team, bot = workspace.team, workspace.bot
         return web.json_response(
@@ -104,7 +104,7 @@ class Control:
             }
         )
 
-    async def _guide(self, request: web.Request) -> web.Response:
+    async def _guide(self, _: web.Request) -> web.Response:
         return web.json_response({"scenes": []} if self._stage.guide is None else self._stage.guide())
 
     async def _permalink(self, request: web.Request) -> web.StreamResponse:

@@ -29,7 +29,7 @@ _VIEW_COMMON: dict[str, Check] = {
 }
 _VIEWS: dict[str, Check] = {
     "modal": shape(
-        {"title": _TITLE, "blocks": lambda value, pointer: iter(())},
+        {"title": _TITLE, "blocks": lambda _value, _pointer: iter(())},
         _VIEW_COMMON
         | {
             "submit": _TITLE,
@@ -39,10 +39,11 @@ _VIEWS: dict[str, Check] = {
             "submit_disabled": boolean,
         },
     ),
-    "home": shape({"blocks": lambda value, pointer: iter(())}, _VIEW_COMMON),
+    "home": shape({"blocks": lambda _value, _pointer: iter(())}, _VIEW_COMMON),
 }
 _METADATA = shape(
-    {"event_type": string(255, 1), "event_payload": lambda value, pointer: iter(())}, {"entities": array(ID)}
+    {"event_type": string(255, 1), "event_payload": lambda _value, _pointer: iter(())},
+    {"entities": array(ID)},
 )
 
 

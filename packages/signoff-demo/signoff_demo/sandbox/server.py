@@ -135,7 +135,7 @@ class SlackSandbox:
 
     async def stop(self) -> None:
         """Pending deliveries are abandoned."""
-        self.workspace.on_event = lambda event: None
+        self.workspace.on_event = lambda _event: None
         await self.deliveries.close()
         self.workspace.changes.close()
         await self.sockets.close()

@@ -18,7 +18,7 @@ def fault(sentence: str, pointer: str) -> str:
     return f"{sentence} [json-pointer:{pointer}]"
 
 
-def anything(value: Any, pointer: str) -> Iterator[str]:
+def anything(_value: Any, _pointer: str) -> Iterator[str]:
     """No documented rule, or none that matters here."""
     return iter(())
 

@@ -37,7 +37,7 @@ class SandboxWorkspace:
         self.messages = Messages(self.timestamps)
         self.modals = Modals(team_id, self.bot.app_id, self.bot.bot_id)
         self.changes = Changes()
-        self.on_event: Callable[[Json], None] = lambda event: None
+        self.on_event: Callable[[Json], None] = lambda _event: None
         self._numbers = itertools.count(1)
         self.add_member(
             self.bot.user_id,
