@@ -223,6 +223,7 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await expect(page.locator("#home")).to_contain_text("Delete 20 records")
     await newcomer.step("List as Grace")
     await newcomer.done(13)
+    await expect(newcomer.guide).to_contain_text("signoff demo --agents my_agents")
 
 
 async def test_the_printed_commands_run(newcomer: Newcomer) -> None:

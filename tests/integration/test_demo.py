@@ -22,14 +22,15 @@ import pytest
 
 from agent.database import embedded_server, migrations
 from agent.database.address import Address
-from signoff_demo import guided_agents, guided_scenes, play, run_demo
+from signoff_demo import guided_agents, guided_scenes, run_demo
 from signoff_demo import model as models
-from signoff_demo.actors import Actors
+from signoff_demo.actors import ADA
 from signoff_demo.environment import DATABASE, _database, _hold_port, _sandbox, open_environment
+from signoff_demo.guide import Guide, Scene, Step
+from signoff_demo.guided_steps import order
 from signoff_demo.rules import folder_policy, workspace_of_agents
 from signoff_demo.sandbox import demo_workspace
 from signoff_demo.sandbox.model import MODEL_NAME, ScriptedModel
-from signoff_demo.scene import Scene
 from signoff_demo.workdir import claim_workdir
 from slackbot.cli.templates import write as write_starter
 from tests.warm_python import warm
@@ -98,7 +99,7 @@ def scratch(postgres: Any, server_files: Path) -> Path:
 
 
 def test_the_demo_plays_the_main_job_by_itself(scratch: Path, demos: list[Demo]) -> None:
-    """Approve, reject, expire and kill -9 go as they should, whatever the caller's settings; evidence is kept."""
+    """Every scene of the guide is ticked by its own buttons, whatever the caller's settings; evidence is kept."""
     shutil.rmtree(scratch / "home")  # the first time
     demo = Demo(scratch, "--auto", **HOSTILE)
     demos.append(demo)
@@ -113,16 +114,19 @@ def test_the_demo_plays_the_main_job_by_itself(scratch: Path, demos: list[Demo])
     assert "refund-over-limit" in evidence["checkpoints"]["text"]
     assert len(evidence["checkpoints"]["digest"]) == 64
     assert not re.search("xoxb|xapp|sk-scripted", path.read_text())
-    assert len(evidence["steps"]) == 10
+    assert [step["step"] for step in evidence["steps"]] == [
+        *(f"{number + 1}. {scene.title}" for number, scene in enumerate(guided_scenes.for_refunds().scenes)),
+        "The audit log",
+    ]
     assert all(check["ok"] for step in evidence["steps"] for check in step["checks"])
     orders = {order["order_id"]: (order["status"], order["cause"]) for order in evidence["orders"]}
-    assert orders[2] == orders[6] == orders[7] == ("REFUNDED", None)
+    assert orders[2] == orders[4] == orders[6] == orders[7] == orders[10] == ("REFUNDED", None)
     assert orders[5] == ("REFUND_REJECTED", "rejected")
     assert orders[8] == ("REFUND_REJECTED", "expired")
-    (killed,) = (step for step in evidence["steps"] if "kill" in step["step"])
+    (killed,) = (step for step in evidence["steps"] if "Crash" in step["step"])
     observed = {check["what"]: check["observed"] for check in killed["checks"]}
-    assert observed["the service was killed by signal"] == [9]
-    assert observed["attempts to run the refund in total"] == 1
+    assert observed["starts of the service, killed twice"] == 3
+    assert observed["attempts to run the refund"] == 1
 
 
 async def test_a_demo_over_the_data_of_an_earlier_checkout_begins_anew(
@@ -180,12 +184,13 @@ def test_a_step_that_goes_wrong_gives_a_failing_exit_code(
 ) -> None:
     """One unexpected observation is enough for exit code 1, a cross, and evidence of it."""
 
-    async def wrong(scene: Scene, actors: Actors) -> None:
-        scene.note("order 1", "REFUNDED", await actors.status(1))
+    def one(seconds: int) -> Guide:
+        step = Step("Wait.", lambda _: True, act={"as": ADA, "home": True})
+        return Guide("Wrong", [Scene("Wrong", "", [step], "", proofs=[order(1, "REFUNDED", within=0.1)])])
 
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
     monkeypatch.setattr(sys, "executable", warm())
-    monkeypatch.setattr(play, "PLAY", ((("Wrong", wrong),),))
+    monkeypatch.setattr(guided_scenes, "for_refunds", one)
     assert run_demo(auto=True, agents=None, port=0) == 1
     assert "✗ order 1: PAID, expected REFUNDED" in capsys.readouterr().out
     (path,) = (scratch / "home" / "evidence").iterdir()

@@ -17,11 +17,12 @@ from agent.domain.errors import PolicyError
 from signoff.errors import SignoffError
 from signoff_demo import guided_scenes, rules
 from signoff_demo import model as models
-from signoff_demo.guide import ADA, AGENTS, CRASH, GRACE, LINUS, REVIEWS, welcome
+from signoff_demo.actors import ADA, AGENTS, GRACE, LINUS, REVIEWS
+from signoff_demo.guide import CRASH, welcome
+from signoff_demo.played import PlayedScene, SceneFailed
 from signoff_demo.run import _print_intro
 from signoff_demo.sandbox import SlackSandbox, demo_workspace
 from signoff_demo.sandbox.model import MODEL_NAME, ScriptedModel
-from signoff_demo.scene import Scene, SceneFailed
 from signoff_demo.service import environment
 from signoff_demo.workdir import Workdir, claim_workdir
 from slackbot.cli import COMMANDS
@@ -127,6 +128,8 @@ def test_the_guide_fits_the_workspace_it_is_given_in() -> None:
     assert all(step.act.get("channel", AGENTS) in workspace.channels for step in steps)
     assert all(step.at or {"channel", "home", "lever"} & set(step.act) for step in steps)
     assert [step.label for step in guide.scenes[0].steps] == ["Ask as Ada", "Show Grace the card"]
+    deeds = {"command", "reply", "home", "lever"}
+    assert [step.text for step in steps if not (step.press or deeds & set(step.act))] == []
     largest = rules.tour_policy(rules.SECONDS).policy.rules[0]
     assert largest.timeout.total_seconds() == rules.SECONDS
     assert any(f"{rules.SECONDS} seconds" in scene.intro for scene in guide.scenes)
@@ -196,7 +199,7 @@ async def test_a_real_model_needs_a_key_and_has_to_be_there() -> None:
 
 async def test_a_scene_fails_when_something_is_not_seen() -> None:
     """What is not as expected within its time ends the scene, is kept, and makes it a failure."""
-    scene = Scene("Nothing happens", lambda check: None)
+    scene = PlayedScene("Nothing happens", lambda check: None)
     with pytest.raises(SceneFailed):
         await scene.see("the refund", "REFUNDED", lambda: "PAID", within=0.05)
     assert not scene.ok
@@ -205,4 +208,4 @@ async def test_a_scene_fails_when_something_is_not_seen() -> None:
 
 def test_a_scene_in_which_nothing_was_looked_at_is_no_success() -> None:
     """An empty scene proves nothing."""
-    assert not Scene("Empty", lambda check: None).ok
+    assert not PlayedScene("Empty", lambda check: None).ok

@@ -19,6 +19,7 @@ from agent.usecases import api_keys
 from signoff.errors import SignoffError
 from signoff.values import Person
 from signoff_demo import model as models
+from signoff_demo.actors import ADA
 from signoff_demo.examples import shop
 from signoff_demo.guide import CRASH, REPLAY, Guide, welcome
 from signoff_demo.replay import try_policy
@@ -37,7 +38,6 @@ TOUR_AGENTS = (
 DATABASE = "signoff_demo"
 FIRST_START_SECONDS = 120.0  # also compiles every module
 PORTS_TRIED = 20
-ADA = "U0ADA"
 
 
 @dataclass(frozen=True)

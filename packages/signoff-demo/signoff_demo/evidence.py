@@ -12,8 +12,8 @@ from typing import Any
 
 from signoff_demo.environment import DemoEnvironment
 from signoff_demo.examples.shop import Order
+from signoff_demo.played import PlayedScene
 from signoff_demo.sandbox.model import MODEL_NAME
-from signoff_demo.scene import Scene
 from slackbot.settings import SECRETS
 
 PACKAGES = (
@@ -31,7 +31,11 @@ PACKAGES = (
 
 
 def gather_evidence(
-    env: DemoEnvironment, scenes: Sequence[Scene], orders: Sequence[Order], postgresql: str, began: datetime
+    env: DemoEnvironment,
+    scenes: Sequence[PlayedScene],
+    orders: Sequence[Order],
+    postgresql: str,
+    began: datetime,
 ) -> dict[str, Any]:
     """Of secrets, record only whether they are set."""
     return {
@@ -60,7 +64,7 @@ def write(workdir: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
     return path
 
 
-def _as_json(scene: Scene) -> dict[str, Any]:
+def _as_json(scene: PlayedScene) -> dict[str, Any]:
     return {
         "step": scene.title,
         "ok": scene.ok,

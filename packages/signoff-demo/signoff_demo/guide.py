@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from signoff_demo.actors import ADA, AGENTS, GRACE, LINUS, Actors, Message, Seen
+from signoff_demo.played import LOOK_SECONDS
 from signoff_demo.sandbox import SandboxWorkspace, SlackSandbox
 
-Message = dict[str, Any]
-
-AGENTS, REVIEWS = "C0AGENTS", "C0REVIEW"
-ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
 CRASH = "crash"
 REPLAY = "replay"
 
@@ -23,52 +21,10 @@ WELCOME = (
 )
 
 
-class Seen:
-    def __init__(self, slack: SlackSandbox) -> None:
-        self.slack = slack
-
-    def cards(self, words: str = "") -> list[Message]:
-        """With these words in the first line, oldest first."""
-        return [each for each in self._about("request") if words in each["text"]]
-
-    def card(self, words: str = "") -> Message | None:
-        return next(reversed(self.cards(words)), None)
-
-    def is_card(self, words: str, status: str) -> bool:
-        return any(each["text"].startswith(status) for each in self.cards(words))
-
-    def shows(self, words: str, detail: str) -> bool:
-        return any(detail in str(each["blocks"]) for each in self.cards(words))
-
-    def run(self, task: str = "") -> Message | None:
-        return next((each for each in reversed(self._about("run")) if each["text"].endswith(task)), None)
-
-    def said(self, task: str, words: str) -> bool:
-        run = self.run(task)
-        thread = self.slack.thread(run["channel"], run["ts"]) if run else []
-        return any(words in each["text"] for each in thread)
-
-    def received_ephemeral(self, user: str, words: str) -> bool:
-        return any(words in each["text"] for each in self.slack.ephemeral(user))
-
-    def is_in_channel(self, words: str) -> bool:
-        return any(words in each["text"] for each in self.slack.messages(AGENTS))
-
-    def starts(self) -> int:
-        return len(self.slack.calls_of("apps.connections.open"))
-
-    def _about(self, kind: str) -> list[Message]:
-        """Messages that are a card (`request`) or begin a run's thread (`run`)."""
-        return [
-            each
-            for channel in self.slack.workspace.channels
-            for each in self.slack.messages(channel)
-            if kind in each.get("metadata", {}).get("event_payload", {})
-        ]
-
-
 Look = Callable[[Seen], bool]
 Find = Callable[[Seen], Message | None]
+Press = Callable[[Actors, Message], Awaitable[object]]
+"""What a person does with the message that the button leads to."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +32,8 @@ class Step:
     """One person's action. Its button performs it, or leads to where it is done.
 
     `act`: what the page needs: `as`, `channel`, `command` (sent at once, or only written with `draft`), `reply` (in
-    the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to.
+    the thread of `at`), `home`, `inbox`, `lever`. `at` finds the message that the button leads to, `press` is what the
+    person does there.
     """
 
     text: str
@@ -84,6 +41,17 @@ class Step:
     label: str = ""
     act: Mapping[str, Any] = field(default_factory=dict)
     at: Find | None = None
+    press: Press | None = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What `signoff demo --auto` also checks once all steps of a scene are ticked."""
+
+    what: str
+    expected: Any
+    look: Callable[[Actors], Any]
+    within: float = LOOK_SECONDS
 
 
 @dataclass(frozen=True)
@@ -95,20 +63,27 @@ class Scene:
     steps: Sequence[Step]
     after: str
     task: str | None = None
+    proofs: Sequence[Proof] = ()
 
 
 class Guide:
     """A tick stays, even if its message is deleted.
 
-    `cast`: the people to act as; the page hides others, unless it is empty.
+    `cast`: the people to act as; the page hides others, unless it is empty. `following`: what to do after the last
+    scene.
     """
 
     def __init__(
-        self, title: str, scenes: Sequence[Scene], cast: Sequence[str] = (ADA, GRACE, LINUS)
+        self,
+        title: str,
+        scenes: Sequence[Scene],
+        cast: Sequence[str] = (ADA, GRACE, LINUS),
+        following: Sequence[str] = (),
     ) -> None:
         self.title = title
         self.cast = tuple(cast)
         self.scenes = tuple(scenes)
+        self.following = tuple(following)
         self._done: set[tuple[int, int]] = set()
 
     def __call__(self, slack: SlackSandbox) -> dict[str, Any]:
@@ -117,6 +92,7 @@ class Guide:
             "title": self.title,
             "start": {"user": ADA, "channel": AGENTS},
             "cast": self.cast,
+            "next": self.following,
             "scenes": [self._scene(seen, number, scene) for number, scene in enumerate(self.scenes)],
         }
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from signoff_demo.guide import ADA, AGENTS, GRACE, Guide, Scene, Step
+from signoff_demo.actors import ADA, AGENTS, GRACE
+from signoff_demo.guide import Guide, Scene, Step
 from signoff_demo.guided_steps import open_inbox
 
 

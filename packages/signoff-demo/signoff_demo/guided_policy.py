@@ -1,12 +1,23 @@
 from __future__ import annotations
 
-from signoff_demo.guide import ADA, AGENTS, GRACE, REPLAY, Scene, Step
+from signoff_demo.actors import ADA, AGENTS, GRACE, Actors, Message
+from signoff_demo.guide import REPLAY, Proof, Scene, Step
 from signoff_demo.guided_steps import on_card, run_as_ada
 from signoff_demo.replay import JUDGED_AGAIN
+from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE
+from slackbot.cards.grant_entry import INPUT, PREFIX
 
 TIDY = "delete {count} old records from the sessions table"
 GRANT = "Allow similar calls of delete_records"
 ORDERS = "list_orders"
+
+
+async def _allow(actors: Actors, card: Message) -> None:
+    await actors.slack.person(GRACE).click(card, ACTION_ALLOW_SIMILAR)
+    await actors.fill_in(GRACE, {f"{PREFIX}:field:0/{INPUT}": "1 .. 100"})
+    await actors.slack.wait_for(lambda: "May differ" in str(actors.slack.views(GRACE)))  # the preview
+    await actors.fill_in(GRACE, {})
+
 
 ALLOW = Scene(
     "Allow the next ones",
@@ -24,6 +35,7 @@ ALLOW = Scene(
             "Show Grace the card",
             {"as": GRACE},
             lambda seen: seen.card("Delete 20 records"),
+            _allow,
         ),
         Step(
             "As *Ada*, ask for 30 more.",
@@ -37,10 +49,12 @@ ALLOW = Scene(
             "Show Grace the card",
             {"as": GRACE},
             lambda seen: seen.card(GRANT),
+            lambda actors, card: actors.slack.person(GRACE).click(card, ACTION_REVOKE),
         ),
     ],
     "The second deletion asked nobody, and the next one will ask again.",
     TIDY.format(count=30),
+    [Proof("cards about the second deletion", 0, lambda actors: len(actors.cards("Delete 30 records")))],
 )
 
 BOUND = Scene(
@@ -54,8 +68,8 @@ BOUND = Scene(
             run_as_ada("/agent run refunds list all orders"),
         ),
         Step(
-            "As *Ada*, read them once more. Now people are asked.",
-            lambda seen: bool(seen.cards(ORDERS)),
+            "As *Ada*, read them once more. Now people are asked, and the card says why.",
+            lambda seen: seen.shows(ORDERS, "1 of 1 calls used in 24h"),
             "Ask again as Ada",
             run_as_ada("/agent run refunds list all orders"),
         ),
@@ -63,6 +77,9 @@ BOUND = Scene(
     ],
     "Approved calls count as well, and no limit refuses them.",
     "list all orders",
+    [
+        Proof("cards, of two readings", 1, lambda actors: len(actors.cards(ORDERS))),
+    ],
 )
 
 TRY = Scene(

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
-from signoff_demo.guide import ADA, CRASH, GRACE, LINUS, REVIEWS, Guide, Scene, Step
+from signoff_demo.actors import ADA, GRACE, LINUS, REVIEWS, Actors, Message
+from signoff_demo.examples import shop
+from signoff_demo.guide import CRASH, Guide, Proof, Scene, Step
 from signoff_demo.guided_policy import ALLOW, BOUND, TRY
-from signoff_demo.guided_steps import on_card, open_inbox, run_as_ada
+from signoff_demo.guided_steps import approving, on_card, open_inbox, order, rejecting, run_as_ada, watch
 from signoff_demo.rules import SECONDS
+from slackbot.cards import ACTION_ASK_AGAIN, ACTION_EDIT
 
 MANAGER = (
     "/agent run data_manager delete 50 old records from the users table, and send notification "
     'recipient=ops message="the users table was tidied"'
 )
+TIDY = MANAGER.partition("data_manager ")[2]
 DELETION, NOTIFICATION = "Delete 50 records", "send_notification"
 MOVE = "move house"
+DONE = "has been made"
+RESTART_SECONDS = 60.0
 
 
 def _task(order: int) -> str:
@@ -39,6 +45,12 @@ APPROVE = Scene(
     ],
     "Approved, and refunded. The agent told Ada in the thread of its run.",
     _task(7),
+    [
+        order(7, "REFUNDED"),
+        Proof("attempts to run the refund", 1, lambda actors: actors.attempts(_card(7))),
+        Proof("buttons left on the card", ["Details"], lambda actors: actors.buttons(_card(7))),
+        Proof("the agent tells Ada", True, lambda actors: actors.said(_task(7), DONE)),
+    ],
 )
 
 SMALL = Scene(
@@ -54,6 +66,7 @@ SMALL = Scene(
     ],
     "Refunded at once. Nobody was asked.",
     _task(2),
+    [order(2, "REFUNDED"), Proof("cards about it", 0, lambda actors: len(actors.cards(_card(2))))],
 )
 
 REJECT = Scene(
@@ -67,12 +80,30 @@ REJECT = Scene(
             "Show Ada the card",
             {"as": ADA},
             lambda seen: seen.card(_card(5)),
+            approving(ADA),
         ),
-        on_card("As *Linus*, press *Reject* and give a reason.", LINUS, _card(5), "Rejected"),
+        on_card(
+            "As *Linus*, press *Reject* and give a reason.",
+            LINUS,
+            _card(5),
+            "Rejected",
+            rejecting(LINUS, reason_input="Bought in another shop"),
+        ),
     ],
     "Nothing was refunded. The agent got the reason.",
     _task(5),
+    [
+        order(5, "REFUND_REJECTED, rejected"),
+        Proof("the agent gets the reason", True, lambda actors: actors.said(_task(5), "another shop")),
+        Proof("attempts to run the refund", 0, lambda actors: actors.attempts(_card(5))),
+    ],
 )
+
+
+async def _correct(actors: Actors, card: Message) -> None:
+    await actors.slack.person(GRACE).click(card, ACTION_EDIT)
+    await actors.fill_in(GRACE, {"signoff:field": "4"})
+
 
 EDIT = Scene(
     "Correct a mistake",
@@ -85,6 +116,7 @@ EDIT = Scene(
             "Show Grace the card",
             {"as": GRACE},
             lambda seen: seen.card(_card(9)),
+            _correct,
         ),
         on_card(
             "As *Linus*, press *Approve*. Grace edited it, so somebody else approves.",
@@ -95,7 +127,17 @@ EDIT = Scene(
     ],
     "Order 4 was refunded, and order 9 was not. The agent got the change.",
     _task(9),
+    [order(4, "REFUNDED"), order(9, "PAID")],
 )
+
+
+async def _approve_at_the_worst_moment(actors: Actors, card: Message) -> None:
+    """Crash once more, after the decision and before the refund, which looks the price up in the shop first."""
+    await actors.slack.wait_for(lambda: actors.slack.sockets.connections, timeout=RESTART_SECONDS)
+    async with shop.closed():
+        await actors.approve(LINUS, card)
+        actors.slack.levers[CRASH]()
+
 
 CRASHED = Scene(
     "Crash between two approvals",
@@ -115,6 +157,7 @@ CRASHED = Scene(
             "Show Grace the card",
             {"as": GRACE},
             lambda seen: seen.card(_card(6)),
+            approving(GRACE),
         ),
         Step(
             "Kill the service (`kill -9`). It restarts automatically in a few seconds.",
@@ -122,29 +165,46 @@ CRASHED = Scene(
             "Crash the service",
             {"lever": CRASH},
         ),
-        on_card("As *Linus*, press *Approve*.", LINUS, _card(6), "Approved"),
+        on_card(
+            "As *Linus*, press *Approve*.", LINUS, _card(6), "Approved", press=_approve_at_the_worst_moment
+        ),
     ],
     "Grace's approval survived the crash, and the refund was made once.",
     _task(6),
+    [
+        Proof("starts of the service, killed twice", 3, Actors.starts),
+        order(6, "REFUNDED"),
+        Proof("attempts to run the refund", 1, lambda actors: actors.attempts(_card(6))),
+        Proof("the agent tells Ada", True, lambda actors: actors.said(_task(6), DONE)),
+    ],
 )
 
-EXPIRE = Scene(
-    "Let a request expire",
-    f"Order 8 cost 7,320.00. Its rule gives people {SECONDS} seconds.",
-    [
-        _ask(8),
-        on_card(f"Wait {SECONDS} seconds.", GRACE, _card(8), "Expired"),
-        Step(
-            "As *Ada*, press *Ask again*.",
-            lambda seen: len(seen.cards(_card(8))) > 1,
-            "Show Ada the card",
-            {"as": ADA},
-            lambda seen: seen.card(_card(8)),
-        ),
-    ],
-    "Silence is never approval. There is a new card, with a new deadline.",
-    _task(8),
-)
+
+def _expire(seconds: int) -> Scene:
+    return Scene(
+        "Let a request expire",
+        f"Order 8 cost 7,320.00. Its rule gives people {seconds} seconds.",
+        [
+            _ask(8),
+            on_card(f"Wait {seconds} seconds.", GRACE, _card(8), "Expired", watch),
+            Step(
+                "As *Ada*, press *Ask again*.",
+                lambda seen: len(seen.cards(_card(8))) > 1,
+                "Show Ada the card",
+                {"as": ADA},
+                lambda seen: seen.card(_card(8)),
+                lambda actors, card: actors.slack.person(ADA).click(card, ACTION_ASK_AGAIN),
+            ),
+        ],
+        "Silence is never approval. There is a new card, with a new deadline.",
+        _task(8),
+        [
+            order(8, "REFUND_REJECTED, expired"),
+            Proof("attempts to run the refund", 0, lambda actors: actors.attempts(_card(8))),
+            Proof("the agent tells Ada", True, lambda actors: actors.said(_task(8), "expired")),
+        ],
+    )
+
 
 INBOX = Scene(
     "Approve in the browser",
@@ -152,10 +212,17 @@ INBOX = Scene(
     [
         _ask(10),
         open_inbox(REVIEWS),
-        on_card("Open the request for order 10 in the inbox, and approve it.", GRACE, _card(10), "Approved"),
+        on_card(
+            "Open the request for order 10 in the inbox, and approve it.",
+            GRACE,
+            _card(10),
+            "Approved",
+            lambda actors, _: actors.approve_in_browser(GRACE, _card(10)),
+        ),
     ],
     "There is one decision, wherever it is made: the card in Slack shows it too.",
     _task(10),
+    [order(10, "REFUNDED")],
 )
 
 TWO_CALLS = Scene(
@@ -169,10 +236,21 @@ TWO_CALLS = Scene(
             run_as_ada(MANAGER),
         ),
         on_card("As *Grace*, approve the deletion.", GRACE, DELETION, "Approved"),
-        on_card("As *Linus*, reject the notification.", LINUS, NOTIFICATION, "Rejected"),
+        on_card(
+            "As *Linus*, reject the notification.",
+            LINUS,
+            NOTIFICATION,
+            "Rejected",
+            rejecting(LINUS, reason_input="Nobody needs to know"),
+        ),
     ],
     "The records were deleted, and nobody was notified.",
-    MANAGER.partition("data_manager ")[2],
+    TIDY,
+    [
+        Proof("what was approved was done", True, lambda actors: actors.said(TIDY, "Deleted 50 records")),
+        Proof("the agent gets the reason", True, lambda actors: actors.said(TIDY, "Nobody needs to know")),
+        Proof("what was rejected was done", False, lambda actors: actors.said(TIDY, "Sent notification")),
+    ],
 )
 
 FUNCTION = Scene(
@@ -189,6 +267,7 @@ FUNCTION = Scene(
     ],
     "The function continued where it stopped, to its end.",
     MOVE,
+    [Proof("it went on to its end", True, lambda actors: actors.said(MOVE, "Agent successful: move house"))],
 )
 
 OVERVIEW = Scene(
@@ -212,6 +291,14 @@ OVERVIEW = Scene(
 )
 
 
-def for_refunds() -> Guide:
-    refunds = (APPROVE, SMALL, REJECT, EDIT, CRASHED, EXPIRE, INBOX, TWO_CALLS, FUNCTION)
-    return Guide("Guide", (*refunds, ALLOW, BOUND, TRY, OVERVIEW))
+NEXT = (
+    "*Your own agents*: `signoff init my-agents`, then `signoff demo --agents my_agents` in that folder.",
+    "*Your own workspace*: `signoff manifest` prints the Slack app; docs/quickstart.md leads on, to `signoff serve`.",
+    "*A program that runs elsewhere*: the terminal shows the command of one that asks here (examples/guide_agent.py).",
+)
+
+
+def for_refunds(seconds: int = SECONDS) -> Guide:
+    """A very large refund expires after `seconds`."""
+    refunds = (APPROVE, SMALL, REJECT, EDIT, CRASHED, _expire(seconds), INBOX, TWO_CALLS, FUNCTION)
+    return Guide("Guide", (*refunds, ALLOW, BOUND, TRY, OVERVIEW), following=NEXT)

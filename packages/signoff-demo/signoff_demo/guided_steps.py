@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from signoff_demo.guide import ADA, AGENTS, GRACE, LINUS, Step
+from signoff_demo.actors import ADA, AGENTS, GRACE, LINUS, Actors, Message
+from signoff_demo.examples import shop
+from signoff_demo.guide import Press, Proof, Step
+from signoff_demo.played import LOOK_SECONDS
 
 NAMES = {ADA: "Ada", GRACE: "Grace", LINUS: "Linus"}
 
@@ -11,15 +14,42 @@ def run_as_ada(command: str) -> dict[str, Any]:
     return {"as": ADA, "channel": AGENTS, "command": command}
 
 
-def on_card(text: str, person: str, words: str, status: str) -> Step:
-    """The card then begins with `status`."""
+def on_card(text: str, person: str, words: str, status: str, press: Press | None = None) -> Step:
+    """The card then begins with `status`. Without `press`, the person approves."""
     return Step(
         text,
         lambda seen: seen.is_card(words, status),
         f"Show {NAMES[person]} the card",
         {"as": person},
         lambda seen: seen.card(words),
+        press or approving(person),
     )
+
+
+def approving(person: str) -> Press:
+    return lambda actors, card: actors.approve(person, card)
+
+
+def rejecting(person: str, **reason: str) -> Press:
+    return lambda actors, card: actors.reject(
+        person, card, {f"signoff:{name}": text for name, text in reason.items()}
+    )
+
+
+async def watch(_actors: Actors, _card: Message) -> None:
+    """The person only waits."""
+
+
+def order(number: int, expected: str, within: float = LOOK_SECONDS) -> Proof:
+    """The order's status in the shop, with its cause: `REFUND_REJECTED, expired`."""
+
+    async def look(_: Actors) -> str:
+        found = await shop.find(number)
+        if found is None:
+            return "no such order"
+        return f"{found.status}, {found.cause}" if found.cause else found.status
+
+    return Proof(f"order {number}", expected, look, within)
 
 
 def open_inbox(channel: str) -> Step:

@@ -1,10 +1,15 @@
+"""`signoff demo --auto`: press the guide's own buttons, and check its ticks."""
+
 from __future__ import annotations
 
-import asyncio
+import inspect
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,22 +22,24 @@ from signoff_demo.actors import Actors
 from signoff_demo.environment import DemoEnvironment
 from signoff_demo.examples import shop
 from signoff_demo.examples.shop import Order
+from signoff_demo.guide import Guide, Scene, Step
+from signoff_demo.played import LOOK_SECONDS, Check, PlayedScene, SceneFailed
 from signoff_demo.sandbox import NotOnScreen
-from signoff_demo.scene import Check, Scene, SceneFailed
-from signoff_demo.scenes import GUIDED, PLAY, Act
 
 
 async def play(env: DemoEnvironment, console: Console) -> int:
     """Returns 0 if all was as expected."""
     began = datetime.now(UTC)
-    scenes: list[Scene] = []
+    scenes: list[PlayedScene] = []
     async with Database(env.database_url, application_name="signoff demo") as db:
-        actors = Actors(env, db)
-        for acts in PLAY:
-            scenes += await _together(actors, console, acts, len(scenes) + 1)
-        scenes += await _together(
-            actors, console, (("The audit log and the guide agree", _audit(db)),), len(scenes) + 1
-        )
+        actors = Actors(env.slack, db)
+        for number, scene in enumerate(env.guide.scenes):
+            played = _open(console, f"{number + 1}. {scene.title}")
+            await _timed(played, _play_scene(env.guide, number, scene, actors, played))
+            scenes.append(played)
+        played = _open(console, "The audit log")
+        await _timed(played, _verify(db, played))
+        scenes.append(played)
         async with db.connection() as connection:
             postgresql = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
     orders = await shop.orders()
@@ -44,64 +51,66 @@ async def play(env: DemoEnvironment, console: Console) -> int:
     return 0 if found["ok"] else 1
 
 
-async def _together(
-    actors: Actors, console: Console, acts: Sequence[tuple[str, Act]], number: int
-) -> list[Scene]:
-    programmes = [_Programme(console) for _ in acts]
-    scenes = [Scene(title, page.show) for (title, _), page in zip(acts, programmes, strict=True)]
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(_run(act, scene, actors)) for (_, act), scene in zip(acts, scenes, strict=True)
-        ]
-        for scene, page, task in zip(scenes, programmes, tasks, strict=True):
-            page.open(f"\n[bold]{number + scenes.index(scene)}. {escape(scene.title)}[/]")
-            await task
-    return scenes
+def _open(console: Console, heading: str) -> PlayedScene:
+    def show(check: Check) -> None:
+        mark = "[green]✓[/]" if check.ok else "[red]✗[/]"
+        told = "" if check.expected is True and check.ok else f": {_plain(check.observed)}"
+        rest = "" if check.ok else f", expected {_plain(check.expected)}"
+        took = f"  [dim]{check.seconds:.2f} s[/]" if check.seconds >= 0.01 else ""
+        console.print(f"  {mark} {escape(f'{check.what}{told}{rest}')}{took}")
+
+    console.print(f"\n[bold]{escape(heading)}[/]")
+    return PlayedScene(heading, show)
 
 
-async def _run(act: Act, scene: Scene, actors: Actors) -> None:
+async def _timed(played: PlayedScene, work: Awaitable[None]) -> None:
     began = time.monotonic()
     with suppress(SceneFailed):
         try:
-            await act(scene, actors)
-        except (TimeoutError, NotOnScreen, LookupError) as error:
-            scene.note("played to its end", "yes", f"{type(error).__name__}: {error}")
-    scene.seconds = time.monotonic() - began
+            await work
+        except (TimeoutError, NotOnScreen, LookupError, OSError) as error:
+            played.note("played to its end", "yes", f"{type(error).__name__}: {error}")
+    played.seconds = time.monotonic() - began
 
 
-def _audit(db: Database) -> Act:
-    """Verify the audit log as `signoff audit verify` does, and compare the ticks of the guide."""
+async def _play_scene(guide: Guide, number: int, scene: Scene, actors: Actors, played: PlayedScene) -> None:
+    for place, step in enumerate(scene.steps):
 
-    async def act(scene: Scene, actors: Actors) -> None:
-        events, problems = await audit.find_problems(db)
-        scene.note("events in the audit log", True, events > 0)
-        scene.note("breaks in its chain", [], [str(each) for each in problems])
-        scene.note("scenes ticked in the guide", GUIDED, actors.env.guide.finished(actors.env.slack))
+        def shown(place: int = place) -> dict[str, Any]:
+            found: dict[str, Any] = guide(actors.slack)["scenes"][number]["steps"][place]
+            return found
 
-    return act
+        await actors.slack.wait_for(lambda: not shown()["waits"], timeout=LOOK_SECONDS)
+        await _press(actors, step, shown())
+        await played.see(re.sub(r"[*`]", "", step.text), True, lambda: shown()["done"])
+    for proof in scene.proofs:
+        await played.see(proof.what, proof.expected, partial(proof.look, actors), proof.within)
 
 
-class _Programme:
-    """One scene's output, buffered until its turn."""
+async def _press(actors: Actors, step: Step, shown: dict[str, Any]) -> None:
+    """Press the button as the page does, then do what the step asks for where the button leads."""
+    person = actors.slack.person(shown["as"]) if "as" in shown else None
+    if "lever" in shown:
+        told = actors.slack.levers[shown["lever"]]()
+        await told if inspect.isawaitable(told) else None
+    elif person is None:
+        raise LookupError(f"the step {step.text!r} has no button")
+    elif shown.get("home"):
+        person.open_home()
+    elif "reply" in shown:
+        person.say(shown["channel"], shown["reply"], shown["ts"])
+    elif "command" in shown:
+        command, _, text = shown["command"].partition(" ")
+        await person.command(command, text, shown["channel"])
+    if step.press is not None and (message := step.at and step.at(actors)):
+        await step.press(actors, message)
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._kept: list[str] | None = []
 
-    def open(self, heading: str) -> None:
-        for line in (heading, *(self._kept or ())):
-            self._console.print(line)
-        self._kept = None
-
-    def show(self, check: Check) -> None:
-        mark = "[green]✓[/]" if check.ok else "[red]✗[/]"
-        rest = "" if check.ok else f", expected {_plain(check.expected)}"
-        took = f"  [dim]{check.seconds:.2f} s[/]" if check.seconds >= 0.01 else ""
-        line = f"  {mark} {escape(f'{check.what}: {_plain(check.observed)}{rest}')}{took}"
-        if self._kept is None:
-            self._console.print(line)
-        else:
-            self._kept.append(line)
+async def _verify(db: Database, played: PlayedScene) -> None:
+    """As `signoff audit verify` does."""
+    events, problems = await audit.find_problems(db)
+    played.note("it has events", True, events > 0)
+    played.note("breaks in its chain", [], [str(each) for each in problems])
 
 
 def _plain(value: object) -> str:
@@ -125,7 +134,10 @@ def _table(orders: list[Order]) -> Table:
 
 def _end(console: Console, env: DemoEnvironment, ok: bool, seconds: float) -> None:
     if ok:
-        console.print(f"[green]✓[/] all as expected, in {seconds:.1f} s")
+        console.print(f"[green]✓[/] all as expected, in {seconds:.1f} s\n\n[bold]What next[/]")
+        for line in env.guide.following:
+            console.print(f"  {escape(re.sub(r'[*`]', '', line))}")
+        console.print()
         return
     console.print("[red]✗[/] not everything was as expected; the end of the service's log:")
     for line in env.service.tail(30):

@@ -30,6 +30,7 @@ async def try_policy(
         "slackbot",
         *arguments,
         env=environment(os.environ, {**settings, "COLUMNS": str(COLUMNS)}, None),
+        cwd=workdir.path,  # no .env of the caller's folder is read
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

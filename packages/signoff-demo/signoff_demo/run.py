@@ -52,16 +52,13 @@ async def _run(
     tell = _line_printer(console)
     names = _load(agents)
     provider = await models.real(model, os.environ) if model else None
-    policy = (
-        rules.folder_policy(Path.cwd())
-        if agents
-        else rules.tour_policy(rules.SECONDS_AUTO if auto else rules.SECONDS)
-    )
+    seconds = rules.SECONDS_AUTO if auto else rules.SECONDS
+    policy = rules.folder_policy(Path.cwd()) if agents else rules.tour_policy(seconds)
     workspace = rules.workspace_of_agents() if agents else demo_workspace()
     for remark in (*policy.remarks, *rules.invite(policy.policy, workspace)):
         tell(remark)
     guide = (
-        guided_scenes.for_refunds()
+        guided_scenes.for_refunds(seconds)
         if names is None
         else guided_agents.for_agents(names, scripted=provider is None)
     )

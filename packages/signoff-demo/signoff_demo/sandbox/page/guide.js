@@ -60,7 +60,7 @@ function draw(doors) {
   byId("guide-title").textContent = title;
   byId("guide-count").textContent = `${done} of ${scenes.length} done`;
   const focused = document.activeElement?.dataset?.step;
-  byId("guide-scenes").replaceChildren(...scenes.map((scene, number) => drawScene(scene, number, current, doors)));
+  byId("guide-scenes").replaceChildren(...scenes.map((scene, number) => drawScene(scene, number, current, doors)), ...(current < 0 ? [drawNext()] : []));
   drawNow(scenes[current], current, doors);
   // A finished step loses its button, so focus the next one.
   if (focused) (document.querySelector(`#guide [data-step="${focused}"]`) ?? document.querySelector("#guide .current .button"))?.focus({ preventScroll: true });
@@ -126,6 +126,9 @@ function drawAfter(scene, number, doors) {
   return el("div", { class: "after" }, el("p", {}, mrkdwn(scene.after)), show);
 }
 
+const drawNext = () =>
+  guide.next.length ? el("li", { class: "scene" }, el("h3", {}, "What next"), el("ul", {}, guide.next.map((line) => el("li", {}, mrkdwn(line))))) : "";
+
 // Only the next step, for narrow screens.
 function drawNow(scene, number, doors) {
   const place = scene ? next(scene) : 0;
@@ -133,7 +136,7 @@ function drawNow(scene, number, doors) {
   byId("guide-now").replaceChildren(
     ...(step
       ? [el("p", {}, el("strong", {}, `${number + 1}. ${scene.title}. `), mrkdwn(step.text)), !step.waits && drawButton(step, `now-${number}-${place}`, true, doors)]
-      : [el("p", {}, "You have seen it all.")]).flat().filter(Boolean),
+      : [el("p", {}, "You have seen it all. “All steps” ends with what to do next.")]).flat().filter(Boolean),
   );
 }
 

@@ -1,3 +1,5 @@
+"""What `signoff demo --auto` observes in a scene."""
+
 from __future__ import annotations
 
 import asyncio
@@ -7,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-LOOK_SECONDS = 10.0
+LOOK_SECONDS = 60.0
+"""The service restarts in a few seconds, or in many on a busy machine."""
 _POLL_SECONDS = 0.02
 
 
@@ -30,7 +33,9 @@ class SceneFailed(Exception):
 
 
 @dataclass
-class Scene:
+class PlayedScene:
+    """A scene of the guide, and what was observed in it."""
+
     title: str
     show: Callable[[Check], None]
     checks: list[Check] = field(default_factory=list)
@@ -39,14 +44,6 @@ class Scene:
     @property
     def ok(self) -> bool:
         return bool(self.checks) and all(check.ok for check in self.checks)
-
-    def note(self, what: str, expected: Any, observed: Any, seconds: float = 0.0) -> None:
-        """Compare now. Raises SceneFailed."""
-        check = Check(what, expected, observed, seconds)
-        self.checks.append(check)
-        self.show(check)
-        if not check.ok:
-            raise SceneFailed(what)
 
     async def see(
         self,
@@ -59,10 +56,17 @@ class Scene:
         began = time.monotonic()
         while True:
             observed = look()
-            if inspect.isawaitable(observed):
-                observed = await observed
+            observed = await observed if inspect.isawaitable(observed) else observed
             passed = time.monotonic() - began
             if observed == expected or passed > within:
-                self.note(what, expected, observed, passed)
-                return
+                break
             await asyncio.sleep(_POLL_SECONDS)
+        self.note(what, expected, observed, passed)
+
+    def note(self, what: str, expected: Any, observed: Any, seconds: float = 0.0) -> None:
+        """Record an observation. Raises SceneFailed."""
+        check = Check(what, expected, observed, seconds)
+        self.checks.append(check)
+        self.show(check)
+        if not check.ok:
+            raise SceneFailed(what)
