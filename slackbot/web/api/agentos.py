@@ -9,34 +9,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from inspect import getdoc
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from agent.domain.api_keys import Principal
-from agent.domain.errors import NotFound
-from slackbot.web.api.agentos_shapes import (
-    Accepted,
-    AgentDetails,
-    AgentOSRun,
-    Health,
-    OSConfig,
-    agentos_run,
-)
+from slackbot.web.api.agentos_shapes import Accepted, AgentDetails, AgentOSRun, Health, OSConfig
 from slackbot.web.api.agentos_stream import ended_tools, run_stream
-from slackbot.web.api.agents import IdempotencyKey, Key, SessionName, Task, stop_run
-from slackbot.web.api.agno import AgentName, SentConfirmations, Wait
-from slackbot.web.api.agno_runs import check_agent, confirm, latest_run, say, until_settled
+from slackbot.web.api.agents import IdempotencyKey, Key, SessionName, stop_run
+from slackbot.web.api.agno_runs import (
+    AgentName,
+    Decisions,
+    Message,
+    Wait,
+    check_run,
+    confirm,
+    latest_run,
+    say,
+    settled,
+)
+from slackbot.web.api.agno_shapes import known_run
 from slackbot.web.api.events import Events, Presented, stream_place
 from slackbot.web.api.run_starts import agent_named
-from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
 from slackbot.web.http.api_keys import Asker, Reader
 from slackbot.web.http.bodies import StrictRoute
-from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.context import web_context
 from slackbot.web.http.form_or_json import form_or_json, openapi_body
 from slackbot.web.http.places import StreamPlace
 from slackbot.web.http.problems import documented
@@ -63,27 +65,21 @@ Session = Annotated[SessionName | None, BeforeValidator(lambda value: value or N
 SessionId = Annotated[Key | None, Query(description="The run's session; any other is refused.")]
 
 
-class AgentOSStart(BaseModel):
+class AgentOSStart(Message):
     """A message for the agent. Without `session_id`, a new session begins."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    message: Annotated[Task, Field(examples=["Delete 50 old records from the users table"])]
-    stream: Annotated[bool, Field(examples=[False])] = True
     session_id: Annotated[Session, Field(examples=["test_session"])] = None
     user_id: Annotated[Given, Field(examples=[None])] = None
+    stream: Annotated[bool, Field(examples=[False])] = True
     background: bool = False
 
 
-class AgentOSContinue(BaseModel):
+class AgentOSContinue(Decisions):
     """Decisions on the calls that the run waits for. Calls that are missing, or without `confirmed`, keep waiting."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    tools: SentConfirmations
-    stream: Annotated[bool, Field(examples=[False])] = True
     session_id: Session = None
     user_id: Given = None
+    stream: Annotated[bool, Field(examples=[False])] = True
 
 
 async def health() -> Health:
@@ -150,20 +146,17 @@ async def start_run(
     value names nobody in Slack.
     """
     ctx = web_context(request)
-    found = agent_named(ctx, agent_name)
     session_id = body.session_id or str(uuid4())
     with _place(request, caller, wanted=body.stream) as place:
-        before = await latest_run(ctx, caller, found.name, body.session_id)
-        known_calls = await ended_tools(ctx, before) if before and place else set()
-        about = {"session_id": session_id, "user_id": body.user_id, "key": key}
-        run_id = await say(ctx, caller, found, body.message, **about)
+        before = await latest_run(ctx, caller, agent_name, body.session_id) if place else None
+        known_calls = await ended_tools(ctx, before) if before else set()
+        run_id = await say(ctx, caller, agent_name, body.model_copy(update={"session_id": session_id}), key)
     if place is not None:
         return Events(run_stream(ctx, run_id, presented.credentials, "RunStarted", known_calls), place)
     if body.background:
         accepted = Accepted(run_id=run_id, session_id=session_id, status="PENDING")
         return JSONResponse(accepted.model_dump(mode="json"), 202)
-    await until_settled(request, response, caller, run_id, wait)
-    return await agentos_run(ctx, run_id)
+    return AgentOSRun.of(await settled(request, response, caller, run_id, wait))
 
 
 @router.get(
@@ -177,13 +170,14 @@ async def get_run(
 ) -> AgentOSRun:
     """The current state of a run."""
     ctx = web_context(request)
-    await check_agent(ctx, caller, agent_name, run_id)
-    return await _of_session(ctx, run_id, session_id)
+    await check_run(ctx, caller, agent_name, run_id, session_id)
+    return AgentOSRun.of(await known_run(ctx, run_id))
 
 
 @router.post(
     "/agents/{agent_name}/runs/{run_id}/continue",
     operation_id="agentos_continue",
+    description=getdoc(confirm),
     response_model=AgentOSRun,
     response_model_exclude_none=True,
     responses={**_RUN, **_POST},
@@ -199,29 +193,22 @@ async def continue_run(
     response: Response,
     wait: Wait = 50.0,
 ) -> AgentOSRun | Response:
-    """Confirm or reject tool calls as the owner of this key. Needs the scope `decide`.
-
-    Each decision counts on its own, in the given order. The first refused one ends the call, and the problem lists
-    those that counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
-    """
+    """Confirm or reject tool calls as the owner of this key."""
     ctx = web_context(request)
-    await check_agent(ctx, caller, agent_name, run_id)
-    await _of_session(ctx, run_id, body.session_id)
+    await check_run(ctx, caller, agent_name, run_id, body.session_id)
     with _place(request, caller, wanted=body.stream) as place:
         known_calls = await ended_tools(ctx, run_id) if place else set()
         await confirm(ctx, caller, run_id, body.tools)
     if place is not None:
         return Events(run_stream(ctx, run_id, presented.credentials, "RunContinued", known_calls), place)
-    await until_settled(request, response, caller, run_id, wait)
-    return await agentos_run(ctx, run_id)
+    return AgentOSRun.of(await settled(request, response, caller, run_id, wait))
 
 
 @router.post("/agents/{agent_name}/runs/{run_id}/cancel", operation_id="agentos_cancel", responses=_POST)
 async def cancel_run(request: Request, agent_name: AgentName, run_id: UUID, caller: Reader) -> dict[str, Any]:
     """Cancel a run: completed calls stay done, open requests are withdrawn. A run that has ended is unchanged."""
     ctx = web_context(request)
-    await check_agent(ctx, caller, agent_name, run_id)
-    await stop_run(ctx, caller, await run_for(ctx, caller, run_id))
+    await stop_run(ctx, caller, await check_run(ctx, caller, agent_name, run_id))
     return {}
 
 
@@ -235,10 +222,3 @@ def _place(request: Request, caller: Principal, *, wanted: bool) -> Iterator[Str
         if place is not None:
             place.give_back()
         raise
-
-
-async def _of_session(ctx: WebContext, run_id: UUID, session_id: str | None) -> AgentOSRun:
-    run = await agentos_run(ctx, run_id)
-    if session_id not in (None, run.session_id):
-        raise NotFound(NO_SUCH_RUN)
-    return run

@@ -12,8 +12,8 @@ from agent.domain.errors import NotFound
 from agent.domain.run import RunView
 from agent.store import views
 from slackbot.reviewing.listing import without_secrets
-from slackbot.web.api.agentos_shapes import AgentOSRun, Status, ToolExecution
-from slackbot.web.api.agno_shapes import known_run, user_of
+from slackbot.web.api.agentos_shapes import AgentOSRun, ToolExecution
+from slackbot.web.api.agno_shapes import AgentOSStatus, known_run, session_of, user_of
 from slackbot.web.api.run_visibility import run_for
 from slackbot.web.api.shapes import Moment, ResponseModel
 from slackbot.web.http.api_keys import Reader
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/agentos", route_class=StrictRoute, tags=["AgentOS"])
 
 _PROBLEMS = documented(401, 403, 404, 422, 429, 503)
 NO_SUCH_SESSION = "There is no such session, or this key did not start it."
-WantedStatus = Annotated[Status, BeforeValidator(str.upper)]
+WantedStatus = Annotated[AgentOSStatus, BeforeValidator(str.upper)]
 """In upper or lower case, like AgentOS."""
 
 NAME = 100
@@ -47,7 +47,7 @@ class SessionLine(ResponseModel):
     @classmethod
     def of(cls, first: RunView, last: RunView, **more: Any) -> Self:
         return cls(
-            session_id=first.session_id or str(first.id),
+            session_id=session_of(first),
             session_name=first.task[:NAME],
             agent_id=first.agent,
             user_id=user_of(first),
@@ -70,7 +70,7 @@ class SessionRun(ResponseModel):
     run_id: UUID
     agent_id: str
     user_id: str | None = None
-    status: Status
+    status: AgentOSStatus
     run_input: str
     content: str | None = None
     run_response_format: Literal["text"] = "text"
@@ -151,8 +151,7 @@ async def session(request: Request, session_id: str, caller: Reader) -> SessionD
         if each.content:
             said.append({"role": "assistant", "content": each.content})
     first, last = known[0].run, known[-1].run
-    name = first.session_id or str(first.id)
-    return SessionDetails.of(first, last, agent_session_id=name, chat_history=said)
+    return SessionDetails.of(first, last, agent_session_id=session_of(first), chat_history=said)
 
 
 @router.get(

@@ -9,22 +9,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from agent.domain.request import RequestStatus
-from agent.domain.run import RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.tool import Tool
-from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, known_run
+from slackbot.web.api.agno_shapes import AgentOSStatus, AgnoTool, KnownRun, session_of
 from slackbot.web.api.shapes import Moment, ResponseModel
-from slackbot.web.http.context import WebContext
-
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "CANCELLED", "ERROR"]
-STATUS: dict[RunStatus, Status] = {
-    RunStatus.WORKING: "RUNNING",
-    RunStatus.PENDING_APPROVAL: "PAUSED",
-    RunStatus.COMPLETED: "COMPLETED",
-    RunStatus.DENIED: "CANCELLED",  # the only AgentOS status for an end that people caused
-    RunStatus.FAILED: "ERROR",
-    RunStatus.CANCELLED: "CANCELLED",
-}
 
 
 class ModelOut(ResponseModel):
@@ -125,7 +113,7 @@ class AgentOSRun(ResponseModel):
     input: RunInput
     content: str | None = None
     content_type: Literal["str"] = "str"
-    status: Status
+    status: AgentOSStatus
     tools: list[ToolExecution]
     requirements: list[Requirement] | None = None
     created_at: int
@@ -148,14 +136,10 @@ class AgentOSRun(ResponseModel):
             if tool.request_id
         ]
         return cls(
-            run_id=run.id,
-            agent_id=run.agent,
-            agent_name=run.agent,
-            session_id=run.session_id or str(run.id),
-            user_id=known.user_id,
+            **known.common,
+            session_id=session_of(run),
             input=RunInput(input_content=run.task),
-            content=known.content,
-            status=STATUS[run.shown],
+            status=known.agentos_status,
             tools=[ToolExecution.of(each, began[each.tool_call_id]) for each in known.tools],
             requirements=asked or None,
             created_at=int(run.created_at.timestamp()),
@@ -179,12 +163,7 @@ class Accepted(ResponseModel):
 
     run_id: UUID
     session_id: str
-    status: Status
-
-
-async def agentos_run(ctx: WebContext, run_id: UUID) -> AgentOSRun:
-    """Raises NotFound."""
-    return AgentOSRun.of(await known_run(ctx, run_id))
+    status: AgentOSStatus
 
 
 def _tool_details(tool: Tool) -> dict[str, Any]:

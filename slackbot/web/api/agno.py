@@ -1,40 +1,26 @@
-"""`/runs` in the format of Agno's AgentOS: start a run, see it pause, confirm its tools, continue.
-
-A reviewer's own key confirms tools, never the key that asked, and only with the original arguments.
-"""
+"""`/agents/{agent_name}/runs`: start a run, see it pause, confirm its tools, continue."""
 
 from __future__ import annotations
 
+from inspect import getdoc
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StringConstraints
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BeforeValidator, Field
 
-from slackbot.web.api.agents import IdempotencyKey, Key, SessionName, Task
-from slackbot.web.api.agno_runs import Confirmations, check_agent, confirm, say, until_settled
-from slackbot.web.api.agno_shapes import AgentOut, RunOutput, run_output
-from slackbot.web.api.run_starts import agent_named
+from agent.runtime.agents import Agent
+from slackbot.web.api.agents import IdempotencyKey
+from slackbot.web.api.agno_runs import AgentName, Decisions, Message, Wait, check_run, confirm, say, settled
+from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, Status
+from slackbot.web.api.shapes import Moment, ResponseModel
 from slackbot.web.http.api_keys import Asker, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
-from slackbot.web.http.form_or_json import form_or_json, from_text, openapi_body
+from slackbot.web.http.form_or_json import form_or_json, openapi_body
 from slackbot.web.http.problems import documented
 
 router = APIRouter(route_class=StrictRoute, tags=["Runs in Agno's format"])
-
-LONGEST = 60.0
-"""Maximum seconds of waiting."""
-
-Wait = Annotated[
-    float,
-    Query(
-        ge=0,
-        le=LONGEST,
-        description="Seconds to wait until the run pauses or ends; then its current state is returned.",
-    ),
-]
-AgentName = Annotated[str, StringConstraints(max_length=200)]
 
 
 def _refuse_stream(value: Any) -> Any:
@@ -53,33 +39,58 @@ Stream = Annotated[
 ]
 
 
-class RunStart(BaseModel):
+class RunStart(Message):
     """A message for the agent. The same `session_id` continues the run that it started."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    message: Annotated[Task, Field(examples=["Delete 50 old records from the users table"])]
-    user_id: Annotated[Key | None, Field(examples=[None])] = None
-    session_id: Annotated[SessionName | None, Field(examples=["test_session"])] = None
     stream: Stream = False
 
 
-SentConfirmations = Annotated[
-    Confirmations,
-    BeforeValidator(from_text, json_schema_input_type=Confirmations | Json[Confirmations]),
-    Field(examples=[[{"tool_call_id": "01980000-0000-7000-8000-000000000000", "confirmed": True}]]),
-]
-
-
-class RunContinue(BaseModel):
+class RunContinue(Decisions):
     """Confirmations for the calls that the run waits for. Calls left out, or with `confirmed: null`, keep waiting."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    tools: SentConfirmations
-    session_id: SessionName | None = None
-    user_id: Key | None = None
     stream: Stream = False
+
+
+class AgentOut(ResponseModel):
+    """An agent that can be started."""
+
+    id: str
+    name: str
+    description: str
+    version: str
+    tools: list[str]
+
+    @classmethod
+    def of(cls, agent: Agent) -> AgentOut:
+        tools = [tool.name for tool in agent.tools]
+        return cls(
+            id=agent.name, name=agent.name, description=agent.description, version=agent.version, tools=tools
+        )
+
+
+class RunOutput(ResponseModel):
+    """A run. `paused`: its `tools` with `requires_confirmation` and without `confirmed` wait for people.
+
+    A tool may belong to an agent that this one delegated to. `denied`: a rejection or an expired request ended the run;
+    `content` then has the reason.
+    """
+
+    run_id: UUID
+    agent_id: str
+    agent_name: str
+    session_id: str | None
+    user_id: str | None
+    status: Status
+    content: str | None
+    tools: list[AgnoTool]
+    created_at: Moment
+    updated_at: Moment
+
+    @classmethod
+    def of(cls, known: KnownRun) -> RunOutput:
+        run = known.run
+        more = {"session_id": run.session_id, "created_at": run.created_at, "updated_at": run.updated_at}
+        return cls(**known.common, **more, status=known.status, tools=known.tools)
 
 
 @router.get("/agents", operation_id="list_agents", responses=documented(401, 403, 429, 503))
@@ -108,12 +119,8 @@ async def create_agent_run(
     `user_id` comes back as it was sent. With a key of scope `on_behalf` a Slack user id names the requester; any other
     value names nobody in Slack.
     """
-    ctx = web_context(request)
-    agent = agent_named(ctx, agent_name)
-    about = {"session_id": body.session_id, "user_id": body.user_id, "key": key}
-    run_id = await say(ctx, caller, agent, body.message, **about)
-    await until_settled(request, response, caller, run_id, wait)
-    return await run_output(ctx, run_id)
+    run_id = await say(web_context(request), caller, agent_name, body, key)
+    return RunOutput.of(await settled(request, response, caller, run_id, wait))
 
 
 @router.get(
@@ -130,15 +137,14 @@ async def get_agent_run(
     wait: Wait = 0.0,
 ) -> RunOutput:
     """The current state of a run; with `wait`, returns as soon as it pauses or ends."""
-    ctx = web_context(request)
-    await check_agent(ctx, caller, agent_name, run_id)
-    await until_settled(request, response, caller, run_id, wait)
-    return await run_output(ctx, run_id)
+    await check_run(web_context(request), caller, agent_name, run_id)
+    return RunOutput.of(await settled(request, response, caller, run_id, wait))
 
 
 @router.post(
     "/agents/{agent_name}/runs/{run_id}/continue",
     operation_id="continue_agent_run",
+    description=getdoc(confirm),
     responses=documented(401, 403, 404, 409, 413, 415, 422, 429, 503),
     openapi_extra=openapi_body(RunContinue),
 )
@@ -151,13 +157,8 @@ async def continue_agent_run(
     response: Response,
     wait: Wait = 30.0,
 ) -> RunOutput:
-    """Confirm or reject tool calls as the owner of this key. Needs the scope `decide`.
-
-    Each decision counts on its own, in the given order. The first refused one ends the call, and the problem lists
-    those that counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
-    """
+    """Confirm or reject tool calls as the owner of this key."""
     ctx = web_context(request)
-    await check_agent(ctx, caller, agent_name, run_id)
+    await check_run(ctx, caller, agent_name, run_id)
     await confirm(ctx, caller, run_id, body.tools)
-    await until_settled(request, response, caller, run_id, wait)
-    return await run_output(ctx, run_id)
+    return RunOutput.of(await settled(request, response, caller, run_id, wait))

@@ -1,3 +1,8 @@
+"""Runs as Agno's programs speak of them: what `/agents/…/runs` and `/agentos` do alike.
+
+A reviewer's own key confirms tools, never the key that asked, and only with the original arguments.
+"""
+
 from __future__ import annotations
 
 import time
@@ -5,26 +10,48 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from fastapi import Query, Request, Response
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+)
 
 from agent.domain.api_keys import Principal
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Verdict
-from agent.domain.run import RunStatus
-from agent.runtime.agents import Agent
+from agent.domain.run import RunLine, RunStatus
 from agent.store import views
 from agent.usecases import runs
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
-from slackbot.web.api.agents import Reason
-from slackbot.web.api.agno_shapes import AgnoTool, run_tools
+from slackbot.web.api.agents import Key, Reason, SessionName, Task
+from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, known_run, session_of
 from slackbot.web.api.key_votes import cast_key_vote, key_owner
 from slackbot.web.api.requesters import claimed_requester, is_user_id
-from slackbot.web.api.run_starts import start, stored_start_key
+from slackbot.web.api.run_starts import agent_named, start, stored_start_key
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
 from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.form_or_json import from_text
 from slackbot.web.http.problems import ProblemRaised
+
+LONGEST = 60.0
+"""Maximum seconds of waiting."""
+
+Wait = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=LONGEST,
+        description="Seconds to wait until the run pauses or ends; then its current state is returned.",
+    ),
+]
+AgentName = Annotated[str, StringConstraints(max_length=200)]
 
 CHANGED_ARGUMENTS = (
     "The `tool_args` of {call} are not those that people are asked about (revision {revision}), and confirming "
@@ -50,23 +77,44 @@ class Confirmation(BaseModel):
 Confirmations = Annotated[list[Confirmation], Field(max_length=200)]
 
 
-async def say(
-    ctx: WebContext,
-    caller: Principal,
-    agent: Agent,
-    message: str,
-    *,
-    session_id: str | None,
-    user_id: str | None,
-    key: str | None,
-) -> UUID:
+class Message(BaseModel):
+    """A message for the agent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: Annotated[Task, Field(examples=["Delete 50 old records from the users table"])]
+    user_id: Annotated[Key | None, Field(examples=[None])] = None
+    session_id: Annotated[SessionName | None, Field(examples=["test_session"])] = None
+
+
+class Decisions(BaseModel):
+    """Decisions on the calls that the run waits for. Calls that are missing, or without `confirmed`, keep waiting."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tools: Annotated[
+        Confirmations,
+        BeforeValidator(from_text, json_schema_input_type=Confirmations | Json[Confirmations]),
+        Field(examples=[[{"tool_call_id": "01980000-0000-7000-8000-000000000000", "confirmed": True}]]),
+    ]
+    session_id: SessionName | None = None
+    user_id: Key | None = None
+
+
+async def say(ctx: WebContext, caller: Principal, agent_name: str, said: Message, key: str | None) -> UUID:
     """Send a message to the session's run, or start one. `user_id` as in `create_agent_run`."""
-    named = user_id if user_id and is_user_id(user_id) else None
+    agent = agent_named(ctx, agent_name)
+    named = said.user_id if said.user_id and is_user_id(said.user_id) else None
     requester = claimed_requester(ctx, caller, named)
     await check_member(ctx.slack.directory, requester.person)
-    run_id = await _conversation(ctx, caller, agent.name, message, session_id, requester, key)
-    about = {"session_id": session_id, "program_user": user_id}
-    return run_id or await _begin(ctx, caller, agent, message, requester, key, **about)
+    latest = await latest_run(ctx, caller, agent.name, said.session_id)
+    if latest is not None and await _hears(ctx, caller, latest, said.message, requester, key):
+        return latest
+    if key is None and said.session_id is not None:
+        # Of two calls that start one session at once, the second finds the first one's run.
+        key = f"session:{agent.name}:{said.session_id}:{latest}"
+    about = {"session_id": said.session_id, "program_user": said.user_id}
+    return (await start(ctx, caller, agent, said.message, requester, start_key=key, **about)).run_id
 
 
 async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id: str | None) -> UUID | None:
@@ -76,9 +124,13 @@ async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id:
 
 
 async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Sequence[Confirmation]) -> None:
-    """Apply these decisions as `continue_agent_run` documents."""
+    """Confirm or reject tool calls as the owner of this key. Needs the scope `decide`.
+
+    Each decision counts on its own, in the given order. The first refused one ends the call, and the problem lists
+    those that counted. A key with the scope `request` is refused, and the attempt is recorded with the request.
+    """
     said = [each for each in tools if each.confirmed is not None]
-    waiting = _matched(said, await run_tools(ctx, run_id))
+    waiting = _matched(said, (await known_run(ctx, run_id)).tools)
     asked = [(tool.request_id, tool.revision) for tool in waiting if tool.request_id and tool.revision]
     if not said:
         return
@@ -109,72 +161,47 @@ async def confirm(ctx: WebContext, caller: Principal, run_id: UUID, tools: Seque
         counted.append(str(word.tool_call_id))
 
 
-async def check_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UUID) -> None:
-    """Raises NotFound for another agent's run, or one that this key may not see."""
+async def check_run(
+    ctx: WebContext, caller: Principal, agent: str, run_id: UUID, session_id: str | None = None
+) -> RunLine:
+    """Raises NotFound for a run that this key may not see, and for another agent's or session's."""
     line = await run_for(ctx, caller, run_id)
-    if line.run.agent != agent:
+    if line.run.agent != agent or session_id not in (None, session_of(line.run)):
         raise NotFound(NO_SUCH_RUN)
+    return line
 
 
-async def until_settled(
+async def settled(
     request: Request, response: Response, caller: Principal, run_id: UUID, seconds: float
-) -> None:
-    """Wait up to ``seconds``, if the key has a place; otherwise the response says when to come again."""
-    if seconds <= 0:
-        return
+) -> KnownRun:
+    """The run, once it pauses or ends, or after ``seconds``. Without a place, the response says when to come again."""
     ctx = web_context(request)
-    with ctx.places.place(request, caller.name) as place:
-        deadline, seen = time.monotonic() + (seconds if place.granted else 0.0), None
-        while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
-            seen = await ctx.watch.run(run_id, seen, left)
-            if not await ctx.db.read(views.is_busy, run_id):
-                return
-    place.cut_short(response, stopping=ctx.watch.closing)
+    if seconds > 0:
+        with ctx.places.place(request, caller.name) as place:
+            deadline, seen, busy = time.monotonic() + (seconds if place.granted else 0.0), None, True
+            while busy and (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
+                seen = await ctx.watch.run(run_id, seen, left)
+                busy = await ctx.db.read(views.is_busy, run_id)
+        if busy:
+            place.cut_short(response, stopping=ctx.watch.closing)
+    return await known_run(ctx, run_id)
 
 
-async def _conversation(
-    ctx: WebContext,
-    caller: Principal,
-    agent: str,
-    message: str,
-    session_id: str | None,
-    requester: Requester,
-    key: str | None,
-) -> UUID | None:
-    """Returns ``None`` if a run has to start."""
-    found = await latest_run(ctx, caller, agent, session_id)
-    if found is None:
-        return None
+async def _hears(
+    ctx: WebContext, caller: Principal, run_id: UUID, message: str, requester: Requester, key: str | None
+) -> bool:
+    """False if another run has to start. Raises ProblemRaised for another requester."""
     async with ctx.db.connection() as connection:
-        run = await views.run_view(connection, found)
+        run = await views.run_view(connection, run_id)
         began = await views.run_started_with(connection, stored_start_key(caller, key)) if key else None
     if began is not None or run is None or run.status is RunStatus.CANCELLED:
-        return None
+        return False
     if run.requester != requester.person:
         words = "This session was started for another requester; start a new one."
         raise ProblemRaised(409, "conflict", "Conflict", words)
     source = f"{caller.name}:{key}" if key else None
-    heard = await runs.add_message(ctx.db, found, message, requester.person, source, principal=caller.name)
-    return found if heard or source else None
-
-
-async def _begin(
-    ctx: WebContext,
-    caller: Principal,
-    agent: Agent,
-    message: str,
-    requester: Requester,
-    key: str | None,
-    *,
-    session_id: str | None,
-    program_user: str | None,
-) -> UUID:
-    """If two calls start one session at once, one finds the other's run."""
-    if key is None and session_id is not None:
-        key = f"session:{agent.name}:{session_id}:{await latest_run(ctx, caller, agent.name, session_id)}"
-    about = {"session_id": session_id, "program_user": program_user}
-    started = await start(ctx, caller, agent, message, requester, start_key=key, **about)
-    return started.run_id
+    heard = await runs.add_message(ctx.db, run_id, message, requester.person, source, principal=caller.name)
+    return bool(heard or source)
 
 
 def _matched(said: Sequence[Confirmation], tools: Sequence[AgnoTool]) -> list[AgnoTool]:

@@ -11,41 +11,24 @@ from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunValues, RunView
-from agent.runtime.agents import Agent
 from agent.store import views
 from slackbot.cards import json_text
 from slackbot.masking import Hidden, clean_run, clean_text, clean_value, clean_view, hidden_in_run
 from slackbot.web.api.run_visibility import NO_SUCH_RUN
-from slackbot.web.api.shapes import Moment, ResponseModel
+from slackbot.web.api.shapes import ResponseModel
 from slackbot.web.http.context import WebContext
 
 Status = Literal["running", "paused", "completed", "denied", "failed", "cancelled"]
-_STATUS: dict[RunStatus, Status] = {
-    RunStatus.WORKING: "running",
-    RunStatus.PENDING_APPROVAL: "paused",
-    RunStatus.COMPLETED: "completed",
-    RunStatus.DENIED: "denied",
-    RunStatus.FAILED: "failed",
-    RunStatus.CANCELLED: "cancelled",
+AgentOSStatus = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "CANCELLED", "ERROR"]
+_STATUS: dict[RunStatus, tuple[Status, AgentOSStatus]] = {
+    RunStatus.WORKING: ("running", "RUNNING"),
+    RunStatus.PENDING_APPROVAL: ("paused", "PAUSED"),
+    RunStatus.COMPLETED: ("completed", "COMPLETED"),
+    RunStatus.DENIED: ("denied", "CANCELLED"),  # AgentOS has no other status for an end that people caused
+    RunStatus.FAILED: ("failed", "ERROR"),
+    RunStatus.CANCELLED: ("cancelled", "CANCELLED"),
 }
 _FAILED = (AnswerKind.ERROR, AnswerKind.STOPPED, AnswerKind.MALFORMED, AnswerKind.UNKNOWN_TOOL)
-
-
-class AgentOut(ResponseModel):
-    """An agent that can be started."""
-
-    id: str
-    name: str
-    description: str
-    version: str
-    tools: list[str]
-
-    @classmethod
-    def of(cls, agent: Agent) -> AgentOut:
-        tools = [tool.name for tool in agent.tools]
-        return cls(
-            id=agent.name, name=agent.name, description=agent.description, version=agent.version, tools=tools
-        )
 
 
 class AgnoTool(ResponseModel):
@@ -67,25 +50,6 @@ class AgnoTool(ResponseModel):
     approvals_required: int | None
 
 
-class RunOutput(ResponseModel):
-    """A run. `paused`: its `tools` with `requires_confirmation` and without `confirmed` wait for people.
-
-    A tool may belong to an agent that this one delegated to. `denied`: a rejection or an expired request ended the run;
-    `content` then has the reason.
-    """
-
-    run_id: UUID
-    agent_id: str
-    agent_name: str
-    session_id: str | None
-    user_id: str | None
-    status: Status
-    content: str | None
-    tools: list[AgnoTool]
-    created_at: Moment
-    updated_at: Moment
-
-
 @dataclass(frozen=True, slots=True)
 class KnownRun:
     """`began`: when each call was proposed."""
@@ -95,18 +59,34 @@ class KnownRun:
     began: dict[UUID, datetime]
 
     @property
+    def common(self) -> dict[str, Any]:
+        """The fields that both formats have."""
+        run = self.run
+        about = {"run_id": run.id, "agent_id": run.agent, "agent_name": run.agent, "content": self.content}
+        return about | {"user_id": user_of(run)}
+
+    @property
+    def status(self) -> Status:
+        return _STATUS[self.run.shown][0]
+
+    @property
+    def agentos_status(self) -> AgentOSStatus:
+        return _STATUS[self.run.shown][1]
+
+    @property
     def content(self) -> str | None:
         ended = self.run.status in (RunStatus.DENIED, RunStatus.FAILED)
         return self.run.cause if ended else self.run.answer
-
-    @property
-    def user_id(self) -> str | None:
-        return user_of(self.run)
 
 
 def user_of(run: RunView) -> str | None:
     """As the program sent it, else the requester in Slack."""
     return run.program_user or (run.requester.user_id if run.requester else None)
+
+
+def session_of(run: RunView) -> str:
+    """A run without a session is one of its own."""
+    return run.session_id or str(run.id)
 
 
 async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
@@ -118,28 +98,6 @@ async def known_run(ctx: WebContext, run_id: UUID) -> KnownRun:
         [await _tool(call, asked_views.get(call.request_id), hidden, values.redact) for call in calls],
         {call.id: call.created_at for call in calls if call.created_at},
     )
-
-
-async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
-    """Raises NotFound."""
-    known = await known_run(ctx, run_id)
-    run = known.run
-    return RunOutput(
-        run_id=run.id,
-        agent_id=run.agent,
-        agent_name=run.agent,
-        session_id=run.session_id,
-        user_id=known.user_id,
-        status=_STATUS[run.shown],
-        content=known.content,
-        tools=known.tools,
-        created_at=run.created_at,
-        updated_at=run.updated_at,
-    )
-
-
-async def run_tools(ctx: WebContext, run_id: UUID) -> list[AgnoTool]:
-    return (await known_run(ctx, run_id)).tools
 
 
 async def _rows(

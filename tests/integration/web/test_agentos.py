@@ -161,9 +161,9 @@ async def test_who_asked_cannot_confirm_and_nobody_changes_arguments(
     tools[0].tool_args = FIFTY | {"count": 5000}
     assert await refused(tools, grace) == (409, "urn:signoff:changed-arguments")
     assert await service.house.column("SELECT count(*) FROM vote") == [0]
-    answer = await (await service.program("reader", Scope.READ)).get(
-        f"/agentos/agents/{AGENT}/runs/{run.run_id}?session_id=s-3"
-    )
+    reader, path = await service.program("reader", Scope.READ), f"/agentos/agents/{AGENT}/runs/{run.run_id}"
+    assert (await reader.get(f"{path}?session_id=s-4")).status_code == 404
+    answer = await reader.get(f"{path}?session_id=s-3")
     assert RunOutput.from_dict(answer.json()).is_paused
 
 
