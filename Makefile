@@ -29,7 +29,7 @@ help:
 	@echo 'make test           all tests but the slow ones below'
 	@echo 'make test-database  tests of the database, on the PostgreSQL whose programs are in POSTGRES=…'
 	@echo 'make coverage       all tests, and which branches none of them takes'
-	@echo 'make check          ruff, mypy, import contracts, links of the documentation'
+	@echo 'make check          ruff, mypy, import contracts, declared dependencies, links of the documentation'
 	@echo 'make docs           the documentation as a site, in site/'
 	@echo 'make e2e            the sandbox page in a real browser'
 	@echo 'make pictures       the pictures of the documentation, taken from the running demo'
@@ -57,6 +57,9 @@ check: venv-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/deptry .
+	@$(BIN)/deptry signoff --config packages/signoff-client/pyproject.toml
+	@$(BIN)/deptry packages/signoff-demo/signoff_demo --config packages/signoff-demo/pyproject.toml
 	@$(MKDOCS) --quiet
 
 docs: venv-dev
