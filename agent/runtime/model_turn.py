@@ -19,10 +19,11 @@ from agent.runtime.services import Services
 from agent.runtime.until_answered import until_answered
 from agent.usecases import runs
 from agent.usecases.runs import LeasedRun, MadeTurn
+from signoff.backoff import Backoff
 
 MAX_TRIES = 6
 
-_LONGEST_WAIT = 60.0
+PAUSES = Backoff(first=1.0, longest=60.0, spread=(0.75, 1.25))
 _LONGEST_ASKED_FOR = 600.0  # longer counts as unavailable
 
 log = structlog.get_logger(__name__)
@@ -106,4 +107,4 @@ def retry_in(error: ModelError, failures: int, jitter: float) -> float | None:
     asked_for = error.retry_after or 0.0
     if not error.retryable or failures + 1 >= MAX_TRIES or asked_for > _LONGEST_ASKED_FOR:
         return None
-    return max(asked_for, min(2.0**failures, _LONGEST_WAIT) * (0.75 + jitter / 2))
+    return PAUSES.after(failures + 1, jitter, asked_for)

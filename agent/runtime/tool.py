@@ -14,6 +14,7 @@ from agent.domain.run import CallExecutor
 from agent.domain.spelling import meant
 from agent.runtime import docstrings, stored_text
 from agent.runtime.signature import Signature, ToolContext, check_subset, signature_of
+from signoff.backoff import Backoff
 from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
 from signoff.values import Action, Risk
@@ -132,7 +133,7 @@ class Tool(Generic[P, R]):
         """Seconds until the next attempt (``attempt`` counts from 1); None: the error is final."""
         if attempt > self.retries or isinstance(raised, NotDone) or not isinstance(raised, self.retry_on):
             return None
-        return min(LONGEST_BACKOFF, self.backoff * 2.0 ** (attempt - 1))
+        return Backoff(self.backoff, LONGEST_BACKOFF).after(attempt)
 
     @property
     def executor(self) -> CallExecutor:

@@ -6,20 +6,20 @@ from typing import TypeVar
 
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
+from signoff.backoff import Backoff
 
-LONGEST = 3.0
-"""Seconds between attempts."""
+PAUSES = Backoff(first=0.2, longest=3.0)
 
 T = TypeVar("T")
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
     """``ask`` must be safe to repeat; ``action`` names failures in the log."""
-    wait = 0.2
+    failures = 0
     while True:
         try:
             return await ask()
         except DatabaseError as error:
             log_failure("the database does not answer", error, action=action)
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, LONGEST)
+            failures += 1
+            await asyncio.sleep(PAUSES.after(failures))

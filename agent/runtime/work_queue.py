@@ -19,11 +19,12 @@ from agent.database.wakeups import Wakeup
 from agent.domain.errors import NoRoom
 from agent.runtime import shutdown
 from agent.runtime.fair_queue import FairQueue
+from signoff.backoff import Backoff
 from signoff.errors import SignoffError
 
 log = structlog.get_logger(__name__)
 
-FIRST_REST, LONGEST_REST = 2.0, 60.0
+RESTS = Backoff(first=2.0, longest=60.0)
 """Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
 
 LAST_EVERY = 8
@@ -164,11 +165,11 @@ class WorkQueue:
             await work
             self._failures.pop(wakeup.key, None)
         except NoRoom:
-            self._rest(wakeup.key, FIRST_REST)
+            self._rest(wakeup.key, RESTS.first)
         except Exception as error:
             # A database error says nothing about the work, which is retried soon.
             is_database = isinstance(error, DatabaseError)
-            self._rest(wakeup.key, FIRST_REST if is_database else self._count_failure(wakeup.key))
+            self._rest(wakeup.key, RESTS.first if is_database else self._count_failure(wakeup.key))
             if isinstance(error, SignoffError):  # a later poll finds it again
                 log_failure(
                     "work failed; a later poll retries it", error, action="work.failed", **_names(wakeup)
@@ -186,7 +187,7 @@ class WorkQueue:
         if len(self._failures) >= MAX_FAILURES:
             self._failures.clear()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return min(LONGEST_REST, FIRST_REST * 2.0 ** min(failures - 1, 10))
+        return RESTS.after(failures)
 
     def _rest(self, key: UUID | str, seconds: float) -> None:
         self._resting.add(key)

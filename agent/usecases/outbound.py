@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from agent.database.pools import Database
 from agent.domain.outbound import OutboundMessage
 from agent.store import outbound
+from signoff.backoff import Backoff
 
 LEASE = 60.0
 """Seconds until another sender may take a notice."""
 
-FIRST_PAUSE = 5.0
-LONGEST_PAUSE = timedelta(hours=6).total_seconds()
+PAUSES = Backoff(first=5.0, longest=6 * 3600.0, spread=(0.8, 1.2))
 ATTEMPTS = 16
 """About a day, with pauses that double up to the longest."""
 
@@ -46,10 +44,9 @@ async def mark_dead(db: Database, notice: OutboundMessage, error: str) -> None:
 
 
 def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
-    """Seconds: 5, 10, 20 … six hours, or as asked; ``chance`` in [0, 1) adds up to a fifth."""
-    doubled = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 30))
-    spread = doubled * (0.8 + 0.4 * chance)
-    return spread if asked is None else min(LONGEST_PAUSE, max(asked, spread))
+    """Seconds: 5, 10, 20 … six hours, a fifth more or less by ``chance``; or as asked, six hours at most."""
+    pause = PAUSES.after(attempts, chance, asked)
+    return pause if asked is None else min(PAUSES.longest, pause)
 
 
 async def forget(db: Database) -> int:

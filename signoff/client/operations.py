@@ -12,7 +12,7 @@ from signoff.canonical import canonical_bytes, parse_checked
 from signoff.client.effects import HttpRequest, Operation, Sleep
 from signoff.client.facts import FactsOrFunction, look_up_to_ask
 from signoff.client.retries import (
-    FIRST_PAUSE,
+    PAUSES,
     TRANSIENT,
     asked_to_wait,
     content_of,
@@ -235,8 +235,8 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
         now = time.monotonic()
         if review.status == "waiting" and now - asked < wait - min(EARLY, wait / 2):
             pause = random.uniform(1.0, 1.1) * min(asked_to_wait(answer) or 0.0, LONGEST_WAIT)  # noqa: S311 - jitter
-            last = deadline - now - FIRST_PAUSE  # when there is time for one more look
-            yield Sleep(max(FIRST_PAUSE, min(pause, last)))
+            last = deadline - now - PAUSES.first  # when there is time for one more look
+            yield Sleep(max(PAUSES.first, min(pause, last)))
     return review
 
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from signoff.backoff import Backoff
 from signoff.client.effects import HttpRequest, HttpResponse, NoResponse, Operation, Sleep
 from signoff.errors import AlreadyClaimed, ApiError, Conflict, Unreachable
 from signoff.retry_after import retry_after
 
 log = logging.getLogger("signoff.client")
 
-FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 5.0
-"""Seconds, unless the service names some."""
+PAUSES = Backoff(first=0.2, longest=5.0, spread=(0.5, 1.0))
+"""Unless the service asks for a longer one."""
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -49,7 +49,7 @@ def respond_with_retries(call: HttpRequest, deadline: float) -> Operation[HttpRe
             raise failure
         if attempt == 1:
             log.warning("%s; trying again for %.0f s", failure, left)
-        yield Sleep(min(left, max(asked or 0.0, _pause(attempt))))
+        yield Sleep(min(left, PAUSES.after(attempt, random.random(), asked)))  # noqa: S311 - jitter, not a secret
 
 
 def asked_to_wait(answer: HttpResponse) -> float | None:
@@ -60,11 +60,6 @@ def asked_to_wait(answer: HttpResponse) -> float | None:
 def _is_transient(status: int, failure: Exception) -> bool:
     """True also for a 409 while an earlier attempt is in progress."""
     return status in TRANSIENT or getattr(failure, "kind", None) == "under-way"
-
-
-def _pause(attempt: int) -> float:
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt - 1, 10))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
 
 def content_of(answer: HttpResponse) -> Any:

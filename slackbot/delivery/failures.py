@@ -11,25 +11,26 @@ from agent.store.outbox import Destination
 from agent.usecases import requests
 from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Postponed, Unreached
 from agent.usecases.undelivered import report_trouble
+from signoff.backoff import Backoff
 from signoff.description import bounded
 from slackbot.slack_api.client import SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.error_codes import Meaning
 
-LONGEST = 6.0
-LONGEST_FOR_PEOPLE = 60.0
-LONGEST_UNKNOWN = 300.0
-"""Maximum seconds between attempts: while Slack is unavailable or people must fix something; for an unknown reason."""
+FOR_SLACK = Backoff(first=1.0, longest=6.0)
+FOR_PEOPLE = Backoff(first=1.0, longest=60.0)
+UNKNOWN = Backoff(first=1.0, longest=300.0)
+"""Between attempts: while Slack is unavailable, or people must fix something; for an unknown reason."""
 
 REPORT_AFTER = 6
 """Attempts (about a minute) until operators are notified."""
 
-_LONGEST = {
-    Meaning.CHANNEL: LONGEST_FOR_PEOPLE,
-    Meaning.TOKEN: LONGEST_FOR_PEOPLE,
-    Meaning.SUSPENDED: LONGEST_FOR_PEOPLE,
-    Meaning.CLOSED: LONGEST_UNKNOWN,
-    Meaning.UNKNOWN: LONGEST_UNKNOWN,
+_PAUSES = {
+    Meaning.CHANNEL: FOR_PEOPLE,
+    Meaning.TOKEN: FOR_PEOPLE,
+    Meaning.SUSPENDED: FOR_PEOPLE,
+    Meaning.CLOSED: UNKNOWN,
+    Meaning.UNKNOWN: UNKNOWN,
 }
 _DELETED = "message_not_found"
 _REPORTED_AT_ONCE = {Meaning.TOKEN, Meaning.SUSPENDED, Meaning.CLOSED, Meaning.UNKNOWN}
@@ -109,7 +110,7 @@ class Failures:
         if error.seconds:
             return Postponed(due, words, 0.0, pause=error.seconds, ambiguous=ambiguous)
         refused = error.meaning in (Meaning.CHANNEL, Meaning.UNKNOWN)
-        seconds = min(_LONGEST.get(error.meaning, LONGEST), 2.0 ** min(due.attempts, 9))
+        seconds = _PAUSES.get(error.meaning, FOR_SLACK).after(due.attempts + 1)
         return Postponed(due, words, seconds, pause=self._pace, ambiguous=ambiguous, refused=refused)
 
     async def _trouble(self, due: DueMessage, words: str) -> str:

@@ -26,6 +26,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.database.background import start_task
 from agent.fault_points import point
+from signoff.backoff import Backoff
 from slackbot.slack.metrics import CLICK_TO_ACK, SOCKETS_REFUSED
 from slackbot.slack_api.client import SlackClient, SlackError
 from slackbot.slack_api.workspace import SlackRejected, token_of
@@ -43,20 +44,19 @@ _ROUTINE = frozenset({"warning", "refresh_requested"})
 _TICKET = re.compile(r"(ticket|app_id)=[^&'\"\s]+")
 
 
+BACKOFF = Backoff(first=5.0, longest=60.0, spread=(1.0, 1.25))
+
+
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """Seconds before the next connection, doubled after each refusal.
+    """Seconds before the next connection. One that lived shorter than `short` counts as refused."""
 
-    A connection that lived shorter than `short` counts as refused.
-    """
-
-    first: float = 5.0
-    longest: float = 60.0
+    backoff: Backoff = BACKOFF
     short: float = 5.0
 
     def after(self, refusals: int) -> float:
-        doubled = self.first * 2.0 ** min(refusals - 1, 10)
-        return min(self.longest, doubled * random.uniform(1.0, 1.25))  # noqa: S311 - processes should not meet again
+        pause = self.backoff.after(refusals, random.random())  # noqa: S311 - processes should not meet again
+        return min(self.backoff.longest, pause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from signoff.backoff import Backoff
 from signoff_demo.sandbox import SlackSandbox
 from slackbot.slack.listeners import new_app
 from slackbot.slack.socket_mode import Pauses, SocketMode
@@ -18,7 +19,7 @@ from slackbot.slack_api.workspace import SlackRejected
 from tests.integration.asking import ask
 from tests.integration.listeners.conftest import House
 
-PAUSES = Pauses(first=0.4, longest=1.6, short=0.4)
+PAUSES = Pauses(Backoff(first=0.4, longest=1.6, spread=(1.0, 1.25)), short=0.4)
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ async def test_operators_are_told_why_slack_refuses_connections(
 
 async def test_a_connection_that_lasted_is_replaced_at_once(slack: SlackSandbox) -> None:
     """Slack replaces connections every few hours: without a pause, and also when it asks twice."""
-    socket = socket_of(slack, pauses=Pauses(first=60.0, longest=60.0, short=0.2))
+    socket = socket_of(slack, pauses=Pauses(Backoff(first=60.0, longest=60.0), short=0.2))
     await socket.start()
     await until(lambda: socket.health.connected)
     for _ in range(2):
@@ -212,7 +213,7 @@ async def test_a_connection_that_lasted_is_replaced_at_once(slack: SlackSandbox)
 async def test_a_pause_does_not_delay_the_stop(slack: SlackSandbox) -> None:
     """A service that is told to stop while it waits does not connect any more."""
     slack.faults.too_many_websockets()
-    socket = socket_of(slack, pauses=Pauses(first=60.0, longest=60.0))
+    socket = socket_of(slack, pauses=Pauses(Backoff(first=60.0, longest=60.0)))
     await socket.start()
     await until(lambda: socket.health.refusal)
     began, opened = monotonic(), handshakes(slack)

@@ -511,7 +511,7 @@ async def test_work_begins_within_five_seconds_of_the_return_of_the_database(
     began = len(pauses)
     while len(pauses) < began + 30:  # noqa: ASYNC110 - it says so nowhere
         await asyncio.sleep(0)
-    assert max(pauses[began:]) + module.SPACING + work_queue.FIRST_REST <= 5
+    assert max(pauses[began:]) + module.SPACING + work_queue.RESTS.first <= 5
     looks: list[int] = []
 
     class Counted(Look):
