@@ -58,6 +58,7 @@ check: venv-dev
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/deptry .
+	@$(BIN)/deptry tests benchmarks --exclude '\.venv' --ignore DEP002,DEP004
 	@$(BIN)/deptry signoff --config packages/signoff-client/pyproject.toml
 	@$(BIN)/deptry packages/signoff-demo/signoff_demo --config packages/signoff-demo/pyproject.toml
 	@$(MKDOCS) --quiet
