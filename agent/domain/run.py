@@ -76,31 +76,6 @@ class CallOutcome(StrEnum):
     DENIED = "denied"  # by policy
 
 
-class RunEnding(StrEnum):
-    """A run has completed, and none of its actions was done."""
-
-    REJECTED = "ended: rejected"
-    EXPIRED = "ended: expired"
-    WITHDRAWN = "ended: withdrawn"
-    LAPSED = "ended: lapsed"
-    NOT_RUN = "ended: not run"
-    FAILED = "ended: failed"
-    DENIED = "ended: denied by policy"
-    NOTHING_DONE = "ended: nothing was done"
-
-
-_UNDONE = {
-    CallOutcome.REJECTED: RunEnding.REJECTED,
-    CallOutcome.EXPIRED: RunEnding.EXPIRED,
-    CallOutcome.WITHDRAWN: RunEnding.WITHDRAWN,
-    CallOutcome.LAPSED: RunEnding.LAPSED,
-    CallOutcome.NOT_RUN: RunEnding.NOT_RUN,
-    CallOutcome.FAILED: RunEnding.FAILED,
-    CallOutcome.NOTHING_DONE: RunEnding.NOTHING_DONE,
-    CallOutcome.DENIED: RunEnding.DENIED,
-}
-
-
 class AnswerKind(StrEnum):
     RESULT = "result"
     ERROR = "error"
@@ -270,14 +245,14 @@ class RunView:
         return self.paused_by is not None and self.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     @property
-    def ending(self) -> RunEnding | None:
-        """If none of its actions was done, or can still be."""
+    def ending(self) -> CallOutcome | None:
+        """What became of its actions, if none was done, or can still be."""
         if not self.call_outcomes or {CallOutcome.OPEN, CallOutcome.DONE}.intersection(self.call_outcomes):
             return None
-        return _UNDONE[self.call_outcomes[0]] if len(self.call_outcomes) == 1 else RunEnding.NOTHING_DONE
+        return self.call_outcomes[0] if len(self.call_outcomes) == 1 else CallOutcome.NOTHING_DONE
 
     @property
-    def standing(self) -> RunStatus | RunEnding | ExecutionStatus | Hold:
+    def standing(self) -> RunStatus | CallOutcome | ExecutionStatus | Hold:
         """`shown`, how it ended, or what holds it up; in doubt if only a settlement can continue it."""
         if self.in_doubt and self.shown in (RunStatus.WORKING, RunStatus.COMPLETED):
             return ExecutionStatus.IN_DOUBT

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from agent.domain.request import NOTHING_DONE, ExecutionStatus, RequestStatus
-from agent.domain.run import Hold, RunEnding, RunStatus, RunView
+from agent.domain.run import CallOutcome, Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
 from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
 from signoff.formats import Money, enumerated
@@ -131,7 +131,7 @@ _SETTLED = {
     "done": "✅ Settled: marked as done",
     "succeeded": "✅ No longer in doubt: its worker reported that it is done",
 }
-_RUN_SIGNS: dict[RunStatus | RunEnding | ExecutionStatus | Hold, str] = {
+_RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
     RunStatus.WORKING: "▶",
     RunStatus.PENDING_APPROVAL: "⏳",
     RunStatus.COMPLETED: "✅",
@@ -141,14 +141,16 @@ _RUN_SIGNS: dict[RunStatus | RunEnding | ExecutionStatus | Hold, str] = {
     ExecutionStatus.IN_DOUBT: "⚠",
     Hold.PAUSED: "⏸",
     Hold.SLEEPING: "💤",
-    RunEnding.REJECTED: "❌",
-    RunEnding.EXPIRED: "⌛",
-    RunEnding.WITHDRAWN: "🚫",
-    RunEnding.LAPSED: "⌛",
-    RunEnding.NOT_RUN: "🚫",
-    RunEnding.FAILED: "❌",
-    RunEnding.DENIED: "❌",
-    RunEnding.NOTHING_DONE: "❌",
+}
+_ENDING_SIGNS = {
+    CallOutcome.REJECTED: "❌",
+    CallOutcome.EXPIRED: "⌛",
+    CallOutcome.WITHDRAWN: "🚫",
+    CallOutcome.LAPSED: "⌛",
+    CallOutcome.NOT_RUN: "🚫",
+    CallOutcome.FAILED: "❌",
+    CallOutcome.DENIED: "❌",
+    CallOutcome.NOTHING_DONE: "❌",
 }
 
 
@@ -264,7 +266,9 @@ def run_words(run: RunView) -> str:
             f"⏳ Waiting for {inert.line(', '.join(run.askers_below), MAX_ASKERS)}, which {verb} for review"
         )
     where = ", see its card or thread" if run.standing is ExecutionStatus.IN_DOUBT else ""
-    return f"{_RUN_SIGNS[run.standing]} {status_words.of_run(run.standing)}{where}"
+    standing = run.standing
+    sign = _ENDING_SIGNS[standing] if isinstance(standing, CallOutcome) else _RUN_SIGNS[standing]
+    return f"{sign} {status_words.of_run(standing)}{where}"
 
 
 def until(run: RunView) -> list[Json]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from agent.domain.limits import written
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import GrantView, RequestView
-from agent.domain.run import Hold, RunEnding, RunStatus
+from agent.domain.run import CallOutcome, Hold, RunStatus
 from agent.domain.verdicts import OUTCOMES
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
@@ -16,8 +16,9 @@ def of_request(standing: RequestStatus | ApprovalState) -> str:
     return OUTCOMES[standing].title
 
 
-def of_run(standing: RunStatus | RunEnding | ExecutionStatus | Hold) -> str:
-    return standing.capitalize() if isinstance(standing, RunEnding) else _RUN_WORDS[standing]
+def of_run(standing: RunStatus | CallOutcome | ExecutionStatus | Hold) -> str:
+    # Equal texts of two enumerations are one key.
+    return _ENDING_WORDS[standing] if isinstance(standing, CallOutcome) else _RUN_WORDS[standing]
 
 
 def progress(given: int, needed: int) -> str:
@@ -55,4 +56,14 @@ _RUN_WORDS: dict[RunStatus | ExecutionStatus | Hold, str] = {
     ExecutionStatus.IN_DOUBT: "In doubt",
     Hold.PAUSED: "Paused",
     Hold.SLEEPING: "Sleeping",
+}
+_ENDING_WORDS = {
+    CallOutcome.REJECTED: "Ended: rejected",
+    CallOutcome.EXPIRED: "Ended: expired",
+    CallOutcome.WITHDRAWN: "Ended: withdrawn",
+    CallOutcome.LAPSED: "Ended: lapsed",
+    CallOutcome.NOT_RUN: "Ended: not run",
+    CallOutcome.FAILED: "Ended: failed",
+    CallOutcome.DENIED: "Ended: denied by policy",
+    CallOutcome.NOTHING_DONE: "Ended: nothing was done",
 }

@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from agent.database.pools import Database
-from agent.domain.run import CallView, Message, RunStatus, RunView
+from agent.domain.run import CallOutcome, CallView, Message, RunStatus, RunView
 from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases.runs import resumption
@@ -72,7 +72,7 @@ def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag =
             ("run", str(run.id)),
             ("agent", terminal.line(f"{run.chain} {run.agent_version}", 200)),
             ("requester", terminal.who(run.requester)),
-            ("status", run.standing.value),
+            ("status", _status(run)),
             ("waiting", _waiting(run)),
             ("why", terminal.line(run.cause or "", 500)),
             ("sleeps until", terminal.when(run.sleeping_until)),
@@ -173,13 +173,18 @@ def _row(view: RunView) -> list[str]:
     return [
         short_id(view.id),
         terminal.when(view.created_at),
-        view.standing.value,
+        _status(view),
         terminal.line(view.chain, 80),
         terminal.line(view.task, 80),
         str(view.turn),
         str(view.asked),
         terminal.line(_why(view), 60),
     ]
+
+
+def _status(run: RunView) -> str:
+    standing = run.standing
+    return f"ended: {standing.value}" if isinstance(standing, CallOutcome) else standing.value
 
 
 def _why(run: RunView) -> str:

@@ -18,6 +18,7 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
+from agent.domain.run import Turn
 from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases import api_keys, requests, runs
@@ -293,6 +294,25 @@ def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, datab
     assert " paused " in newest
     assert "paused by cli:" in newest
     assert "paused by" in signoff("runs", "show", str(request.run_id)).said
+
+
+def test_a_completed_run_of_whose_actions_none_was_done_ends_as_they_did(
+    signoff: Command, database_url: str
+) -> None:
+    """List and `show` say that its action was rejected, not that it has completed."""
+
+    async def reject(db: Database) -> UUID:
+        asked = await ask(db)
+        await alone.vote(db, ballot(asked, reviewer(GRACE), "reject"))
+        await runs.answer_call(db, asked.call_id)
+        leased = await alone.lease(db, asked.run_id, "w")
+        assert leased is not None
+        await alone.record_turn(db, leased.lease, Turn("It was rejected.", (), 10, leased.heard))
+        return asked.run_id
+
+    run_id = on(database_url, reject)
+    assert "ended: rejected" in signoff("runs").said
+    assert "ended: rejected" in signoff("runs", "show", str(run_id)).said
 
 
 def test_a_hidden_number_is_masked_in_calls_that_nobody_was_asked_about(

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import NotFound
-from agent.domain.run import RunEnding, RunStatus
+from agent.domain.run import CallOutcome, RunStatus
 from agent.store import views
 from agent.store.views import Transition
 from agent.usecases import api_keys
@@ -120,7 +120,8 @@ class _RunRecord:
         async with self.db.connection() as connection:
             run = await views.run_view(connection, self.run_id)
             over = run is None or (
-                run.standing in (*_ENDED, *RunEnding) and not await views.is_busy(connection, self.run_id)
+                (isinstance(run.standing, CallOutcome) or run.standing in _ENDED)
+                and not await views.is_busy(connection, self.run_id)
             )
             while True:
                 after = found[-1].key if found else None

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
-from agent.domain.run import Hold, RunEnding, RunStatus
+from agent.domain.run import CallOutcome, Hold, RunStatus
 from signoff import formats
 from signoff.formats import enumerated
 from signoff.values import Person
@@ -77,7 +77,7 @@ EXECUTION_WORDS = {
     ExecutionStatus.IN_DOUBT: "In doubt",
 }
 
-State = RequestStatus | ApprovalState | RunStatus | RunEnding | ExecutionStatus | Hold
+State = RequestStatus | ApprovalState | RunStatus | CallOutcome | ExecutionStatus | Hold
 
 _COLOURS: Mapping[type[State], Mapping[State, str]] = {
     RequestStatus: {each: each.value for each in RequestStatus},
@@ -110,15 +110,15 @@ _COLOURS: Mapping[type[State], Mapping[State, str]] = {
         ExecutionStatus.IN_DOUBT: "doubt",
     },
     Hold: {Hold.PAUSED: "cancelled", Hold.SLEEPING: "waiting"},
-    RunEnding: {
-        RunEnding.REJECTED: "rejected",
-        RunEnding.EXPIRED: "expired",
-        RunEnding.WITHDRAWN: "cancelled",
-        RunEnding.LAPSED: "expired",
-        RunEnding.NOT_RUN: "cancelled",
-        RunEnding.FAILED: "rejected",
-        RunEnding.DENIED: "rejected",
-        RunEnding.NOTHING_DONE: "rejected",
+    CallOutcome: {
+        CallOutcome.REJECTED: "rejected",
+        CallOutcome.EXPIRED: "expired",
+        CallOutcome.WITHDRAWN: "cancelled",
+        CallOutcome.LAPSED: "expired",
+        CallOutcome.NOT_RUN: "cancelled",
+        CallOutcome.FAILED: "rejected",
+        CallOutcome.DENIED: "rejected",
+        CallOutcome.NOTHING_DONE: "rejected",
     },
 }
 """By type first, because equal texts of two enumerations are one key."""
@@ -129,7 +129,7 @@ def state_words(state: State) -> str:
     match state:
         case RequestStatus() | ApprovalState():
             return status_words.of_request(state)
-        case RunStatus() | RunEnding() | Hold():
+        case RunStatus() | CallOutcome() | Hold():
             return status_words.of_run(state)
         case _:
             return EXECUTION_WORDS[state]

@@ -10,7 +10,7 @@ import pytest
 from agent.domain.policy import Policy
 from agent.domain.request import Verdict
 from agent.domain.rules import Defaults, Rule
-from agent.domain.run import CallView, RunEnding, RunStatus
+from agent.domain.run import CallOutcome, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.usecases import executions, requests
 from signoff import NotDone, tool
@@ -183,4 +183,4 @@ async def test_who_delegated_it_says_so_too(stage: Callable[..., Awaitable[Stage
     while waiting := await on.sql("SELECT run_id FROM tool_call WHERE state = 'asked'"):
         calls = await on.calls(waiting[0][0])
         await (on.approve if calls[0].tool == "shop" else on.reject)(calls[0])
-    assert (await on.run(run_id)).standing is RunEnding.REJECTED
+    assert (await on.run(run_id)).standing is CallOutcome.REJECTED
