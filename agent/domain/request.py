@@ -155,7 +155,7 @@ class Ballot:
 
     ``standings``: of the voter and all live voters, since votes of those who lost the right no longer count.
     ``path``: ``slack_button``, ``api`` …. ``place``: None without a card. ``principal``: the key that carried the
-    vote. ``denied``: why policy denies the action now.
+    vote. ``tool``: of the action, if known. ``denied``: why policy denies the action now.
     """
 
     request_id: UUID
@@ -167,4 +167,5 @@ class Ballot:
     reason: str | None = None
     place: Place | None = None
     principal: str | None = None
+    tool: str | None = None
     denied: str | None = None

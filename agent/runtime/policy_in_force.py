@@ -57,7 +57,7 @@ class PolicyInForce:
 
     @property
     def last_loaded(self) -> Policy:
-        """The policy for channels and the number of cards, not for evaluations and claims."""
+        """For what goes on while the policy in force cannot be loaded, such as channels and votes, not for claims."""
         return self._policy
 
     def on_change(self, listener: Callable[[Policy], object]) -> None:

@@ -75,13 +75,13 @@ class Votes:
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
         """Returns, or raises ``OutcomeUnknown``, by its ``deadline`` (monotonic). The approved call may have begun."""
         if ballot.verdict is Verdict.APPROVE:
-            ballot = replace(ballot, denied=await self._denied(ballot.request_id, deadline))
+            ballot = replace(ballot, denied=await self._denied(ballot, deadline))
         return await self._wave.join(_Cast(ballot, deadline))
 
-    async def _denied(self, request_id: UUID, deadline: float) -> str | None:
+    async def _denied(self, ballot: Ballot, deadline: float) -> str | None:
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                return await denial_of_asked(self._services, request_id)
+                return await denial_of_asked(self._services, ballot.request_id, ballot.tool)
         except TimeoutError:
             raise _too_late() from None
 

@@ -78,6 +78,7 @@ async def _ballot(db: Database, directory: Directory, vote: NewVote, known: Vote
         reason=vote.reason,
         place=vote.place,
         principal=vote.principal,
+        tool=known.tool,
     )
 
 

@@ -46,10 +46,11 @@ def judge(policy: Policy, proposal: Proposal) -> Judgement:
     return _with_terms(judgement, proposal)
 
 
-async def denial_of_asked(services: Services, request_id: UUID) -> str | None:
-    """Why policy denies what people are asked about, with the facts that they see."""
+async def denial_of_asked(services: Services, request_id: UUID, tool: str | None) -> str | None:
+    """Why policy denies what people are asked about, with the facts that they see. ``tool``: its own, if known."""
     policy = services.policies.last_loaded  # votes count even while the one in force cannot be loaded
-    view = await services.db.read(views.request_view, request_id) if policy.denials else None
+    named = any(tool is None or denial.names(tool) for denial in policy.denials)
+    view = await services.db.read(views.request_view, request_id) if named else None
     if view is None:
         return None
     traits = ToolTraits(view.action.tool, view.action.tool_version)

@@ -43,6 +43,7 @@ class VoteContext:
     channel_id: str
     principal: str
     requester: Person | None
+    tool: str
     voters: tuple[Person, ...]
     reason_required: frozenset[str] = frozenset()
 
@@ -189,6 +190,7 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
 _VOTE_CONTEXT = text("""
 SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
        r.principal, r.requester_team_id, r.requester_user_id,
+       (SELECT v.tool FROM request_revision AS v WHERE v.request_id = r.id AND v.n = r.revision) AS tool,
        r.policy -> 'reason_required' AS reason_required,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
         FROM vote AS v

@@ -11,7 +11,9 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain.people import Standing
+from agent.domain.policy import Policy
 from agent.domain.request import Ballot, Verdict
+from agent.domain.rules import Denial
 from agent.domain.run import CallView
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
@@ -22,6 +24,7 @@ from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.wire_counter import WireCounter
 
+DENIES_ANOTHER = Policy(denials=(Denial(checkpoint_id="never", action_pattern="drop_*"),))
 STANDING = Standing(REVIEWER, frozenset({"channel"}))
 
 
@@ -57,19 +60,31 @@ async def click(votes: Votes, call: CallView) -> None:
         known = await views.vote_context(connection, call.request_id)
     assert known is not None
     await votes.cast(
-        Ballot(call.request_id, known.revision, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
+        Ballot(
+            call.request_id,
+            known.revision,
+            Verdict.APPROVE,
+            STANDING,
+            {REVIEWER: STANDING},
+            "test",
+            tool=known.tool,
+        )
     )
 
 
 async def no_calls(_: object) -> None: ...
 
 
+@pytest.mark.parametrize("policy", [Policy(), DENIES_ANOTHER])
 async def test_a_click_waits_three_times_for_the_database_before_its_tool_begins(
-    stage: Callable[..., Awaitable[Stage]], counter: WireCounter
+    stage: Callable[..., Awaitable[Stage]], counter: WireCounter, policy: Policy
 ) -> None:
-    """One read, one round trip of locks, one of writes with COMMIT; alone, the tool begins behind a single flush."""
+    """One read, one round trip of locks, one of writes with COMMIT; alone, the tool begins behind a single flush.
+
+    A policy that denies calls of another tool costs nothing.
+    """
     seen: list[tuple[int, int, int]] = []
-    on = await stage(cleaner(counter, seen))
+    on = await stage(cleaner(counter, seen), policy=policy)
     call = await asked(on, "users")
     async with Database(counter.url) as db:
         await db.open()
