@@ -65,7 +65,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
             point("before_resume")
             await hooks.undo_preparation(services, work, tool)
             if tool is None:
-                why = f"the tool {work.call.tool} no longer exists; nothing ran"
+                why = f"the tool {work.call.tool} no longer exists"
                 await claims.give_up(services, work, None, why)
                 return False
             with claims.room(services, work, tool):  # facts are for a call that runs now

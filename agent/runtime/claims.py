@@ -25,7 +25,7 @@ from agent.usecases.executions import CallToClaim, Claim, ClaimTerms
 from agent.usecases.grants import Cover
 from signoff.values import Action
 
-TOOL_CHANGED = "the tool has changed since this was proposed; nothing ran"
+TOOL_CHANGED = "the tool has changed since this was proposed"
 
 log = structlog.get_logger(__name__)
 

@@ -53,7 +53,7 @@ class JointWrites:
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
         """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
         if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
-            words = "the service stopped before it began; nothing ran"
+            words = "the service stopped before it began"
             await self.reports.join(
                 Report(claim, Outcome(ExecutionStatus.FAILED, stored_text.nothing_done(words)))
             )

@@ -31,7 +31,7 @@ from agent.usecases.grants import Cover
 from signoff.errors import Conflict, MalformedArguments
 from signoff.values import Action
 
-NEEDS_APPROVAL = "this needs approval now; nothing ran, propose it again"
+NEEDS_APPROVAL = "this needs approval now; propose it again"
 
 _OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
@@ -82,7 +82,7 @@ async def ready_call(
         # The approval stays until it lapses: another policy may let it begin.
         raise ClaimRefused("denied", _denied(judgement))
     if judgement.verdict == "deny" or is_unneeded(work):
-        over = f"{missing.because}, and the run has ended; nothing ran"
+        over = f"{missing.because}, and the run has ended"
         why = _denied(judgement) if judgement.verdict == "deny" else over
         await claims.give_up(services, work, tool, why, epoch=judgement.epoch)
         return False

@@ -57,7 +57,7 @@ def no_json(value: Any) -> str:
 
 
 def nothing_done(why: object) -> str:
-    return storable_text(f"{NOTHING_DONE}{why}".removesuffix("; nothing ran"))
+    return storable_text(f"{NOTHING_DONE}{why}")
 
 
 def error_text(raised: BaseException) -> str:

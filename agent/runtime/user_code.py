@@ -28,9 +28,7 @@ THREADS = 64
 STOP_SECONDS = 2.0
 """Seconds for cancelled functions to clean up at shutdown."""
 
-BLOCKED = (
-    "it could not begin in time, because other tools block the event loop or hold every thread; nothing ran"
-)
+BLOCKED = "it could not begin in time, because other tools block the event loop or hold every thread"
 
 Check = Callable[[], None]
 """Called just before the function begins; raises to end the call."""

@@ -113,7 +113,7 @@ def stop(
     tx: Transaction,
     call_id: UUID,
     agent: str,
-    reason: str = "the run has ended; nothing ran",
+    reason: str = "the run has ended",
     kind: AnswerKind = AnswerKind.WITHDRAWN,
 ) -> None:
     """A ready call of a run does not begin."""
