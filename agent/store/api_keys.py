@@ -48,8 +48,8 @@ async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
     return row_as(KeyUse, row, principal=row_as(Principal, row, key_id=row.id, key=row.name))
 
 
-def insert(tx: Transaction, new: NewKey) -> None:
-    tx.add(_INSERT, **columns(new, scopes=Jsonb(sorted(new.scopes))))
+def insert(tx: Transaction, new: NewKey, at: datetime) -> None:
+    tx.add(_INSERT, **columns(new, scopes=Jsonb(sorted(new.scopes))), at=at)
 
 
 async def lock(connection: Connection, name: str) -> KeyLine | None:
@@ -57,8 +57,8 @@ async def lock(connection: Connection, name: str) -> KeyLine | None:
     return row_as(KeyLine, row) if row else None
 
 
-def revoke(tx: Transaction, key_id: UUID) -> None:
-    tx.add(_REVOKE, id=key_id)
+def revoke(tx: Transaction, key_id: UUID, at: datetime) -> None:
+    tx.add(_REVOKE, id=key_id, at=at)
 
 
 async def terms(connection: Connection, key_id: UUID) -> KeyTerms:
@@ -101,9 +101,9 @@ FROM known, counted
 """)
 _INSERT = text("""
 INSERT INTO api_key (id, name, prefix, hash, scopes, owner_team_id, owner_user_id, agent, per_minute, created_by,
-                     expires_at)
+                     expires_at, created_at)
 VALUES (:id, :name, :prefix, :hash, :scopes, :owner_team_id, :owner_user_id, :agent, :per_minute,
-        :created_by, :expires_at)
+        :created_by, :expires_at, :at)
 """)
 _LOCK = text("""
 SELECT id, name, prefix, scopes, owner_team_id, owner_user_id, agent, per_minute, created_at, expires_at,
@@ -118,7 +118,7 @@ FROM api_key ORDER BY id
 _TERMS = text("""
 SELECT scopes, owner_team_id, owner_user_id, agent, expires_at, hash, old_hash, old_until FROM api_key WHERE id = :id
 """)
-_REVOKE = text("UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = :id AND revoked_at IS NULL")
+_REVOKE = text("UPDATE api_key SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL")
 _ROTATE = text("""
 UPDATE api_key SET prefix = :prefix, hash = :hash, old_hash = :old_hash, old_until = :old_until WHERE id = :id
 """)

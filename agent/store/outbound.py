@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -90,13 +91,15 @@ async def lock(connection: Connection, name: str) -> UUID | None:
     return found
 
 
-def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], created_by: str) -> None:
-    tx.add(_INSERT, **columns(webhook), events=Jsonb(sorted(events)), created_by=created_by)
+def insert(
+    tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], created_by: str, at: datetime
+) -> None:
+    tx.add(_INSERT, **columns(webhook), events=Jsonb(sorted(events)), created_by=created_by, at=at)
 
 
-def remove(tx: Transaction, webhook_id: UUID) -> None:
+def remove(tx: Transaction, webhook_id: UUID, at: datetime) -> None:
     """Also removes pending notices."""
-    tx.add(_REMOVE, id=webhook_id)
+    tx.add(_REMOVE, id=webhook_id, at=at)
     tx.add(_LEAVE_OUT, id=webhook_id)
 
 
@@ -170,10 +173,10 @@ DELETE FROM notice WHERE state IN ('sent', 'skipped') AND created_at < clock_tim
 """)
 _LOCK = text("SELECT id FROM webhook WHERE name = :name AND removed_at IS NULL FOR NO KEY UPDATE")
 _INSERT = text("""
-INSERT INTO webhook (id, name, url, secret, events, created_by)
-VALUES (:id, :name, :url, :secret, :events, :created_by)
+INSERT INTO webhook (id, name, url, secret, events, created_by, created_at)
+VALUES (:id, :name, :url, :secret, :events, :created_by, :at)
 """)
-_REMOVE = text("UPDATE webhook SET removed_at = clock_timestamp(), secret = '' WHERE id = :id")
+_REMOVE = text("UPDATE webhook SET removed_at = :at, secret = '' WHERE id = :id")
 _LEAVE_OUT = text(
     "UPDATE notice SET state = 'skipped' WHERE webhook_id = :id AND state IN ('pending', 'dead')"
 )

@@ -9,6 +9,7 @@ names begins. Every statement that begins something has this check::
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
@@ -46,8 +47,8 @@ async def known_agents(connection: Connection) -> list[str]:
     return list((await connection.execute(_AGENTS)).scalars())
 
 
-def insert(tx: Transaction, scope: str, by: str, reason: str | None) -> None:
-    tx.add(_BEGIN, scope=scope, by=by, reason=reason)
+def insert(tx: Transaction, scope: str, by: str, reason: str | None, at: datetime) -> None:
+    tx.add(_BEGIN, scope=scope, by=by, reason=reason, at=at)
 
 
 def delete(tx: Transaction, scope: str) -> None:
@@ -86,7 +87,7 @@ async def waiting_cards(connection: Connection, scope: str) -> list[tuple[UUID, 
 _TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
 _LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> :everything, scope")
 _AGENTS = text("SELECT agent FROM agent_run UNION SELECT agent FROM approval_request ORDER BY agent")
-_BEGIN = text("INSERT INTO pause (scope, by, reason) VALUES (:scope, :by, :reason)")
+_BEGIN = text("INSERT INTO pause (scope, by, reason, created_at) VALUES (:scope, :by, :reason, :at)")
 _END = text("DELETE FROM pause WHERE scope = :scope")
 _WAITING = text("""
 SELECT request.id, request.team_id, request.channel_id FROM approval_request AS request

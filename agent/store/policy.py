@@ -52,8 +52,10 @@ async def history(connection: Connection, limit: int) -> list[StoredPolicy]:
     return [row_as(StoredPolicy, row) for row in await fetch(connection, _HISTORY, limit=limit)]
 
 
-def insert(tx: Transaction, epoch: int, source: str, digest: bytes, by: str, restores: int | None) -> None:
-    tx.add(_INSERT, epoch=epoch, source=source, digest=digest, by=by, restores=restores)
+def insert(
+    tx: Transaction, epoch: int, source: str, digest: bytes, by: str, restores: int | None, at: datetime
+) -> None:
+    tx.add(_INSERT, epoch=epoch, source=source, digest=digest, by=by, restores=restores, at=at)
 
 
 _IN_FORCE = text(
@@ -65,5 +67,6 @@ _HISTORY = text(
     "SELECT epoch, source, digest, by, restores, created_at FROM policy ORDER BY epoch DESC LIMIT :limit"
 )
 _INSERT = text("""
-INSERT INTO policy (epoch, source, digest, by, restores) VALUES (:epoch, :source, :digest, :by, :restores)
+INSERT INTO policy (epoch, source, digest, by, restores, created_at)
+VALUES (:epoch, :source, :digest, :by, :restores, :at)
 """)

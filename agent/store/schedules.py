@@ -19,9 +19,11 @@ class DueSchedule:
     now: datetime
 
 
-def insert(tx: Transaction, schedule_id: UUID, new: NewSchedule, by: str, next_at: datetime | None) -> None:
+def insert(
+    tx: Transaction, schedule_id: UUID, new: NewSchedule, by: str, next_at: datetime | None, at: datetime
+) -> None:
     given = columns(new, label=label_of(new.label), grace=new.grace.total_seconds())
-    tx.add(_INSERT, **given, id=schedule_id, by=by, next_at=next_at)
+    tx.add(_INSERT, **given, id=schedule_id, by=by, next_at=next_at, at=at)
 
 
 async def lock(connection: Connection, schedule_id: UUID) -> Schedule | None:
@@ -73,9 +75,9 @@ def delete(tx: Transaction, schedule_id: UUID) -> None:
 
 _INSERT = text("""
 INSERT INTO schedule (id, agent, task, cron, timezone, label, requester_team_id, requester_user_id, channel_id,
-                      grace_seconds, created_by, next_at)
+                      grace_seconds, created_by, next_at, created_at)
 VALUES (:id, :agent, :task, :cron, :timezone, :label, :requester_team_id, :requester_user_id, :channel_id, :grace,
-        :by, :next_at)
+        :by, :next_at, :at)
 """)
 _LOCK = text("SELECT id FROM schedule WHERE id = :id FOR NO KEY UPDATE")
 _ONE = text("""

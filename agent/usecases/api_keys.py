@@ -66,7 +66,7 @@ async def create(
         head = await audit.lock_head(tx, subject)
         if await api_keys.lock(tx, name) is not None:
             raise Conflict(f"there is a key named {name} already (names of revoked keys are not used again)")
-        api_keys.insert(tx, new)
+        api_keys.insert(tx, new, head.at)
         detail = {
             "scopes": sorted(granted),
             "owner": str(owner) if owner else None,
@@ -96,7 +96,7 @@ async def revoke(db: Database, name: str, *, by: str) -> None:
     """Raises NotFound."""
     async with db.transaction() as tx:
         key, head = await _held(tx, name)
-        api_keys.revoke(tx, key.id)
+        api_keys.revoke(tx, key.id, head.at)
         audit.append(tx, head, AuditEntry(AuditKind.KEY_REVOKED, by, {}))
 
 

@@ -51,7 +51,7 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
         await audit.create_head(tx, SUBJECT)
         head = await audit.lock_head(tx, SUBJECT)
         if stop:
-            pauses.insert(tx, scope, actor, reason)
+            pauses.insert(tx, scope, actor, reason, head.at)
         else:
             pauses.delete(tx, scope)
         kind = AuditKind.PAUSED if stop else AuditKind.RESUMED

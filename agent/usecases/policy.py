@@ -114,7 +114,7 @@ async def _insert(
 ) -> None:
     await audit.create_head(tx, SUBJECT)
     head = await audit.lock_head(tx, SUBJECT)
-    policies.insert(tx, epoch, source, digest, by, restores)
+    policies.insert(tx, epoch, source, digest, by, restores, head.at)
     text = hashlib.sha256(source.encode()).hexdigest()
     detail = {"epoch": epoch, "digest": digest.hex(), "text": text, "restores": restores}
     audit.append(tx, head, AuditEntry(AuditKind.POLICY_APPLIED, by, detail))

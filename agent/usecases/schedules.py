@@ -30,7 +30,7 @@ async def add(db: Database, new: NewSchedule, *, by: str) -> Schedule:
     schedule_id, cron = new_id(), Cron(new.cron, new.timezone)
     async with db.transaction() as tx:
         now = await clock.now(tx)
-        schedules.insert(tx, schedule_id, new, by, cron.after(now))
+        schedules.insert(tx, schedule_id, new, by, cron.after(now), now)
         detail = {
             "agent": new.agent,
             "cron": new.cron,

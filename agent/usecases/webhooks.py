@@ -46,7 +46,7 @@ async def add(
         head = await audit.lock_head(tx, subject)
         if await outbound.lock(tx, name) is not None:
             raise Conflict(f"there is a webhook named {name} already")
-        outbound.insert(tx, webhook, events, by)
+        outbound.insert(tx, webhook, events, by, head.at)
         detail = {"webhook": str(webhook.id), "host": urlsplit(url).hostname, "events": sorted(events)}
         audit.append(tx, head, AuditEntry(AuditKind.WEBHOOK_ADDED, by, detail))
     return webhook.secret
@@ -58,9 +58,9 @@ async def remove(db: Database, name: str, *, by: str) -> None:
         webhook_id = await outbound.lock(tx, name)
         if webhook_id is None:
             raise NotFound(f"there is no webhook named {name}")
-        subject = _subject(name)
-        outbound.remove(tx, webhook_id)
-        await audit.record(tx, subject, AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)})
+        head = await audit.lock_head(tx, _subject(name))
+        outbound.remove(tx, webhook_id, head.at)
+        audit.append(tx, head, AuditEntry(AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)}))
 
 
 async def list_webhooks(db: Database) -> list[WebhookLine]:

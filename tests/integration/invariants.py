@@ -110,6 +110,13 @@ RULES = {
             UNION ALL SELECT 'request:' || grant_id, used_at, 'grant.used' FROM grant_use
             UNION ALL SELECT 'request:' || r.id, c.lapsed_at, 'approval.lapsed' FROM tool_call AS c
                 JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+            UNION ALL SELECT 'key:' || name, created_at, 'key.created' FROM api_key
+            UNION ALL SELECT 'key:' || name, revoked_at, 'key.revoked' FROM api_key
+            UNION ALL SELECT 'webhook:' || name, created_at, 'webhook.added' FROM webhook
+            UNION ALL SELECT 'webhook:' || name, removed_at, 'webhook.removed' FROM webhook
+            UNION ALL SELECT 'schedule:' || id, created_at, 'schedule.added' FROM schedule
+            UNION ALL SELECT 'policy', created_at, 'policy.applied' FROM policy
+            UNION ALL SELECT 'pause', created_at, 'executions.paused' FROM pause
             UNION ALL SELECT t.subject, t.at, t.kind FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
                 LEFT JOIN settlement AS s ON s.execution_id = e.id LEFT JOIN retry_vote AS v ON v.execution_id = e.id
                 CROSS JOIN LATERAL (VALUES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
@@ -421,7 +421,7 @@ async def test_a_use_waits_for_what_changes_its_verdict(
             await fetch(tx, concurrency.TAKE, **concurrency.parameters(alone_at_a_time))
         else:
             await stored_pause.lock_switch(tx)
-            stored_policies.insert(tx, 1, "[defaults]", b"d" * 32, "cli:root", None)
+            stored_policies.insert(tx, 1, "[defaults]", b"d" * 32, "cli:root", None, datetime.now(UTC))
         claiming = asyncio.create_task(grants.claim(database, member, cover(grant_id)))
         await blocked(owner, 1)
     if held == "switch":

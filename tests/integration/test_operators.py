@@ -24,7 +24,7 @@ from agent.store import views
 from agent.usecases import api_keys, requests, runs
 from signoff_demo.sandbox import SlackSandbox
 from slackbot.cli import export
-from tests.integration import alone
+from tests.integration import alone, invariants
 from tests.integration.asking import GRACE, Asked, ask, ballot, column, question, reviewer, rule, start, write
 from tests.integration.command import Command
 
@@ -192,6 +192,24 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
                 assert str(principal.owner) == owner
 
     asyncio.run(with_slack())
+
+
+def test_what_an_operator_changes_has_the_time_of_its_event(signoff: Command, database_url: str) -> None:
+    """Keys, webhooks, schedules, pauses and policies tell the same time in their lists and in the audit log."""
+    for command in (
+        ("keys", "create", "shop", "--scope", "request"),
+        ("keys", "create", "crm", "--scope", "request"),
+        ("keys", "revoke", "crm"),
+        ("webhooks", "add", "ops", "https://ops.example.com/hook"),
+        ("webhooks", "add", "old", "https://ops.example.com/hook"),
+        ("webhooks", "remove", "old"),
+        ("schedule", "add", "--agent", "a", "--task", "t", "--for", "T0TEST/U0ADA", "--cron", "0 9 * * 1"),
+        ("pause", "refunds"),
+        ("policy", "apply", "checkpoints.toml"),
+    ):
+        ended = signoff(*command)
+        assert ended.status == 0, ended.said
+    assert on(database_url, invariants.broken) == []
 
 
 # --- requests and runs ------------------------------------------------------------------------------------

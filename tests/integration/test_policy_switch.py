@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -135,7 +136,7 @@ async def test_what_acts_on_a_judgement_waits_for_the_policy_that_is_applied(
         await pause.lock_switch(tx)
         acting = asyncio.ensure_future(act())
         await blocked(owner, 1)
-        stored_policies.insert(tx, 2, "# other", b"\2" * 32, "cli:ada", None)
+        stored_policies.insert(tx, 2, "# other", b"\2" * 32, "cli:ada", None, datetime.now(UTC))
     with pytest.raises(OutdatedPolicy):
         await acting
 
@@ -151,6 +152,6 @@ async def test_a_policy_comes_back_only_after_one_that_is_applied_meanwhile(
         await pause.lock_switch(tx)
         back = asyncio.ensure_future(policies.restore(database, now, wanted, wanted.digest, by="cli:bob"))
         await blocked(owner, 1)
-        stored_policies.insert(tx, 3, "# other", b"\2" * 32, "cli:ada", None)
+        stored_policies.insert(tx, 3, "# other", b"\2" * 32, "cli:ada", None, datetime.now(UTC))
     with pytest.raises(Conflict):
         await back

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -203,7 +204,9 @@ async def test_a_policy_that_cannot_be_read_takes_no_form(site: Street, filled_i
         await grace.submit(form)
         form = slack.views("U0GRACE")[-1]
     async with site.db.transaction() as tx:
-        stored_policies.insert(tx, 2, "of_a_newer_version = true", b"\2" * 32, "cli:ada", None)
+        stored_policies.insert(
+            tx, 2, "of_a_newer_version = true", b"\2" * 32, "cli:ada", None, datetime.now(UTC)
+        )
     with pytest.raises(OutdatedPolicy):
         await site.service._policies.load()
     await grace.submit(form)
