@@ -14,6 +14,7 @@ from agent.domain.expression import compile_pattern, compile_when
 from agent.domain.link_template import check_link
 from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Unmatched
 from agent.domain.spelling import meant
+from agent.domain.toml_mistakes import BOOLEANS
 from signoff.durations import seconds_of
 from signoff.values import Risk
 
@@ -48,8 +49,7 @@ def text(value: Any) -> str:
 
 def boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        instead = {"yes": "true", "true": "true", "1": "true", "no": "false", "false": "false", "0": "false"}
-        fix = instead.get(str(value).lower())
+        fix = BOOLEANS.get(str(value).lower())
         raise ValueError(f"must be true or false, without quotes{f'; write {fix}' if fix else ''}")
     return value
 

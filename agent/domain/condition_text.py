@@ -6,13 +6,18 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-# Comments and strings, which contain no calls.
-_HIDDEN = (
-    r"""//[^\n]*|\b[bB]?[rR][bB]?(?:\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"[^"\n]*"|'[^'\n]*')"""
-    r"""|\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+STRING = (
+    r"""\b[bB]?[rR][bB]?(?:\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"[^"\n]*"|'[^'\n]*')"""
+    r"""|(?:\b[bB])?(?:\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}"""
+    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 )
+"""A text or bytes of CEL, in which nothing is a call, a name or a comment."""
+COMMENT = r"//[^\n]*"
+_HIDDEN = f"{COMMENT}|{STRING}"
 HIDDEN = re.compile(_HIDDEN)
 CALL_OF_DURATION = re.compile(rf"{_HIDDEN}|(?P<call>\bduration(?=\s*\())")
+
+STRAIGHT_QUOTES = str.maketrans("“”„‟«»‘’‚‛", '""""""' + "''''")
 
 _MATCHES = re.compile(r"\bmatches\s*\(")
 _NUMBER = re.compile(r"""(["'])\s*([-+]?\d+(?:\.\d+)?)\s*\1\Z""")
@@ -91,7 +96,7 @@ def correction(text: str) -> Correction | None:
         return None
     because: list[str] = []
     code, strings = _apart(text)
-    straight = code.translate(_STRAIGHT)
+    straight = code.translate(STRAIGHT_QUOTES)
     if straight != code:
         because.append("quotes must be straight")
     code, strings = _apart(_together(straight, strings))
@@ -119,9 +124,6 @@ def _apart(text: str) -> tuple[str, list[str]]:
 def _together(code: str, strings: list[str]) -> str:
     rest = iter(strings)
     return re.sub(_STRING, lambda _: next(rest), code)
-
-
-_STRAIGHT = str.maketrans("“”„‟«»‘’‚‛", '""""""' + "''''")
 
 
 @dataclass(frozen=True, slots=True)

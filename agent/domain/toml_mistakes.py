@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 
+from agent.domain.condition_text import STRAIGHT_QUOTES
+
 _KEY = r"[\w.\"'-]+"
 _PAIR = re.compile(rf"""\s*({_KEY})\s*=\s*((?:"[^"]*"|'[^']*'|[^#"'])*?)\s*(#.*)?\Z""")
 _WITH_COLON = re.compile(rf"\s*({_KEY})\s*:\s*(.+?)\Z")
 _ENTRY = re.compile(r"\s*([\w@#.-]+)\s*,?\s*\Z")
-_SMART_QUOTES = str.maketrans("“”„‟«»‘’‚‛", '""""""' + "''''")
-_BOOLEANS = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
+BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), "true"),
+    **dict.fromkeys(("false", "no", "off", "0"), "false"),
+}
+"""What people write for a boolean, in lower case."""
 _SINGLE_TABLES = {"defaults", "grants"}
 _NOTHING = {"none", "null", "nil"}
 _VALUE = re.compile(r"true|false|[-+]?\d[\d_]*(?:\.\d+)?|\d{4}-\d\d-\d\d.*|([\"']).*\1|\[.*\]|\{.*\}")
@@ -45,7 +50,7 @@ def _in_words(problem: str, written: str) -> str:
 
 
 def _correction(written: str) -> str | None:
-    straight = written.translate(_SMART_QUOTES)
+    straight = written.translate(STRAIGHT_QUOTES)
     if straight != written:
         return f"quotes must be straight; write {straight.strip()}"
     if header := re.fullmatch(r"\s*\[\[?\s*([\w.-]+)\s*\]?\]?\s*(?:#.*)?", written):
@@ -75,8 +80,8 @@ def _value_problem(key: str, value: str, comment: str) -> str | None:
         return None if listed == value else f"texts have quotes; write {key} = {listed}"
     if _VALUE.fullmatch(value) or value[0] in "\"'[{":
         return None
-    if value.lower() in _BOOLEANS:
-        return f"{value} is no TOML; write {key} = {_BOOLEANS[value.lower()]}"
+    if value.lower() in BOOLEANS:
+        return f"{value} is no TOML; write {key} = {BOOLEANS[value.lower()]}"
     if value.lower() in _NOTHING:
         return f"TOML has no {value}; leave {key} out"
     text = _literal(value) if '"' in value else f'"{value}"'

@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from agent.domain.condition_text import COMMENT, STRING
+
 _NAMES = frozenset(
     {"command", "commands", "command_line", "cmd", "script", "argv", "shell_command", "signoff_command"}
 )
 _PARTIAL = frozenset({"startsWith", "endsWith", "contains"})
 _ROOTS = frozenset({"args", "facts", "agent", "requester"})
-_CEL = re.compile(
-    r"""//[^\n]*|\s+|(?P<text>[bBrR]{0,2}(?:\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}"""
-    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))|(?P<name>[A-Za-z_]\w*)|(?P<sign>[^\s])"""
-)
+_CEL = re.compile(rf"{COMMENT}|\s+|(?P<text>{STRING})|(?P<name>[A-Za-z_]\w*)|(?P<sign>\S)")
 _CLOSING = {")": "(", "]": "["}
 _WIDE_ESCAPES = frozenset("SWDP")
 _ESCAPE = re.compile(

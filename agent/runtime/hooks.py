@@ -4,8 +4,8 @@ from typing import Any
 
 import structlog
 
+from agent.domain.call_answers import NOT_ALLOWED
 from agent.domain.run import AnswerKind, CallExecutor
-from agent.domain.verdicts import CAUSES
 from agent.runtime import stored_text
 from agent.runtime.judging.run_calls import read_action
 from agent.runtime.services import Services
@@ -18,7 +18,6 @@ from signoff.values import Action
 
 TIMEOUT = 10.0
 
-_HEARD = CAUSES | {AnswerKind.DENIED}
 _WAITS = (0.5, 1.0, 2.0, 4.0)
 
 log = structlog.get_logger(__name__)
@@ -55,7 +54,7 @@ async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) 
     kind = work.call.answer.kind if work.call.answer else None
     if kind is AnswerKind.ERROR and work.executor is CallExecutor.PROGRAM:
         kind = AnswerKind.DENIED  # no program could begin it any more
-    if tool is not None and tool.on_refused is not None and kind in _HEARD:
+    if tool is not None and tool.on_refused is not None and kind in NOT_ALLOWED:
         action = _refused_action(work, tool)
         if action is not None:
             await run_hook(services, tool.on_refused, tool, work, action, cause=kind.value)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from agent.domain import facts_sources
-from agent.domain.condition_text import comparisons
+from agent.domain.condition_text import HIDDEN, comparisons
 from agent.domain.link_template import placeholder_names
 from agent.domain.people import CHANNEL
 from agent.domain.policy import Policy
@@ -29,7 +29,6 @@ from signoff.gate.coding_agents import SHELLS
 _Finding = tuple[str, int, str | None, str]
 """Table, index among those of its name, key, and sentence."""
 
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _ASKED_FOR = re.compile(r"\bhas\s*\([^()]*\)")
 _PATH = re.compile(r"\b(?:args|facts)(?:\.[A-Za-z_]\w*)+")
 _COUNT = re.compile(r"(?i)(?:\.|_|\b)(?:count|qty|quantity|rows|records|number|size)(?:_|\b)")
@@ -166,7 +165,7 @@ class _Bound:
 
 def _bounds(policy: Policy) -> Iterator[_Bound]:
     for index, each in enumerate(policy.in_file_order):
-        label, text = f'checkpoint "{each.checkpoint_id}"', _QUOTED.sub("''", each.when or "")
+        label, text = f'checkpoint "{each.checkpoint_id}"', HIDDEN.sub("''", each.when or "")
         money = each.money if isinstance(each, Rule) else ()
         yield _Bound("checkpoint", index, "when", label, each.names, text, money)
     for index, limit in enumerate(policy.limits):
@@ -254,7 +253,7 @@ def _filled_in(rule: Rule) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _judged(when: str) -> list[tuple[str, ...]]:
     """Skips names first checked with `has(args.x)`."""
-    code = _QUOTED.sub("''", when)
+    code = HIDDEN.sub("''", when)
     asked_for = {found for has in _ASKED_FOR.findall(code) for found in _LOOKED_AT.findall(has)}
     return [path for path in dict.fromkeys(_LOOKED_AT.findall(code)) if path not in asked_for]
 

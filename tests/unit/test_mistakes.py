@@ -231,6 +231,7 @@ FILES = {
         '"allow_edit" must be true or false, without quotes; write true',
     ),
     "yes in quotes": (RULE + 'allow_edit = "yes"', 4, "without quotes; write true"),
+    "on in quotes": (RULE + 'allow_edit = "on"', 4, "without quotes; write true"),
     "yes": (RULE + "allow_edit = yes", 4, "write allow_edit = true"),
     "off": (RULE + "allow_edit = off  # not yet", 4, "write allow_edit = false"),
     "True": (RULE + "allow_edit = True", 4, "write allow_edit = true"),

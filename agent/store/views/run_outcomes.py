@@ -6,11 +6,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Text, case, cast, distinct, exists, func, or_, select
 
+from agent.domain.call_answers import NOT_ALLOWED
 from agent.domain.request import NOTHING_DONE
 from agent.domain.run import AnswerKind, CallOutcome, CallState, RunStatus
 from agent.store.tables import agent_run, approval_request, execution, tool_call
-
-_NOT_ALLOWED = [AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED]
 
 
 def call_outcomes() -> ColumnElement[Any]:
@@ -30,7 +29,7 @@ def call_outcomes() -> ColumnElement[Any]:
     outcome = case(
         (call.c.state != CallState.ANSWERED, CallOutcome.OPEN.value),
         (call.c.lapsed_at.is_not(None), CallOutcome.LAPSED.value),
-        (call.c.answer_kind.in_(_NOT_ALLOWED), cast(call.c.answer_kind, Text)),
+        (call.c.answer_kind.in_(sorted(NOT_ALLOWED)), cast(call.c.answer_kind, Text)),
         (or_(handed_down, ~or_(asked, begun)), None),
         (call.c.answer_kind != AnswerKind.ERROR, CallOutcome.DONE.value),
         (func.starts_with(call.c.answer, NOTHING_DONE), CallOutcome.NOTHING_DONE.value),

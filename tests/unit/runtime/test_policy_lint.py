@@ -45,6 +45,7 @@ def findings(**terms: str) -> list[str]:
         {"action_pattern": "refund", "when": "string(args.order_id) == '7' || args.order_id > 7"},
         {"action_pattern": "refund", "timeout": "60s"},
         {"action_pattern": "pay", "when": "has(args.reason) && args.reason == 'args.nothing'"},
+        {"action_pattern": "refund", "when": "facts.price > 3.0 // of args.order"},
         {"action_pattern": "refund", "description_template": "Refund {args.order_id} of {facts.price}"},
     ],
     ids=str,
@@ -65,6 +66,10 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
         (
             {"action_pattern": "pay", "when": "args.amuont > 3.0"},
             '"when" looks at args.amuont, but pay has no such',
+        ),
+        (
+            {"action_pattern": "pay", "when": r"requester != r'\' && args.amuont != 'x'"},
+            '"when" looks at args.amuont',
         ),
         (
             {"action_pattern": "pay", "when": "facts.price > 3.0"},
@@ -199,6 +204,7 @@ def test_money_that_can_never_be_there_is_named(pattern: str, money: str, proble
         'args["command"].startsWith("rm")',
         "!(args.cmd.endsWith(' --dry-run'))",
         "!args.command.contains('status')",
+        r"!(args.command == r'\' || args.command.startsWith('git'))",
         "!args.command.matches('^git status')",
         "!args.command.matches('git status$')",
         "!args.command.matches('git status')",
