@@ -98,21 +98,20 @@ async def end_unclaimed(
     worker: str,
     policy_epoch: int,
     judgement: Judgement | None = None,
-) -> bool:
+) -> None:
     """End a run's call that no program may begin any more: the model gets an error, and nothing was attempted.
 
-    ``request_id``: that it was judged under. ``judgement``: denies a call that nobody was asked about. False: begun,
-    stopped or asked again meanwhile. Raises ``NotFound`` and ``OutdatedPolicy``.
+    One that has begun, or was stopped or asked again meanwhile, is left alone. ``request_id``: that it was judged
+    under. ``judgement``: denies a call that nobody was asked about. Raises ``NotFound`` and ``OutdatedPolicy``.
     """
     async with db.transaction() as tx:
         run, call = await _lock(tx, call_id)
         check_epoch(policy_epoch, call.policy_epoch)
         if run is None or call.state is not CallState.READY or call.request_id != request_id:
-            return False
+            return
         if judgement is not None and not call.attempts:
             judgements.insert(tx, judgement, call_id=call_id)
         await _stop(tx, call, reason, f"worker:{worker}", AnswerKind.ERROR)
-    return True
 
 
 async def _stop(tx: Transaction, call: StoredCall, reason: str, actor: str, kind: AnswerKind) -> None:
