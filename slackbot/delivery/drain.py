@@ -22,7 +22,7 @@ from agent.domain.rules import CARDS_PER_MINUTE
 from agent.fault_points import point
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
-from agent.usecases.due_messages import Closed, Dead, DueMessage, Outcome, Postponed, Sent
+from agent.usecases.due_messages import Closed, Dead, DueMessage, Outcome, Postponed, Sent, Unreached
 from agent.usecases.undelivered import report_plain_card
 from slackbot.cards import Card
 from slackbot.delivery.drawing import MessageDrawing
@@ -211,6 +211,13 @@ class Drain:
             log.error("message given up", action="delivery.dead", error=outcome.error, **_names(due))
         elif isinstance(outcome, Closed):
             log.warning("card can no longer be changed", action="delivery.closed", **_names(due))
+        elif isinstance(outcome, Unreached):
+            log.warning(
+                "requests expired unseen; operators are told instead of the channel",
+                action="delivery.unreached",
+                error=outcome.why,
+                **_names(due),
+            )
         else:
             log.info("message to update no longer exists", action="delivery.gone", **_names(due))
         return outcome

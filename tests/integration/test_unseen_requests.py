@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent.usecases import requests, undelivered
 from slackbot.cards import ACTION_ASK_AGAIN, ACTION_LIST, ACTION_OPEN
@@ -153,7 +154,7 @@ async def test_a_flood_of_which_nobody_was_told_is_counted(office: Office) -> No
 
 @pytest.mark.parametrize("early", [True, False])
 async def test_operators_are_told_where_the_channel_cannot_be_reached(office: Office, early: bool) -> None:  # noqa: F811
-    """Once, with the channel and the reason; the channel itself is not told again when it is back."""
+    """Once, with the channel and the reason, which the log has, too; the channel is not told when it is back."""
     office.open_admin_channel()
     channel = office.slack.workspace.channels[CHANNEL]
     channel.is_archived = True
@@ -163,9 +164,12 @@ async def test_operators_are_told_where_the_channel_cannot_be_reached(office: Of
         await office.tell()
         await office.hurry()
     await _expire(office)
-    for _ in range(3):
-        await office.tell()
-        await office.hurry()
+    with capture_logs() as logs:
+        for _ in range(3):
+            await office.tell()
+            await office.hurry()
+    [line] = [each for each in logs if each.get("action") in ("delivery.unreached", "delivery.gone")]
+    assert (line["action"], "archived" in line["error"]) == ("delivery.unreached", True)
     await office.operator_messages()
     [message] = _told(office, "C0ADMIN")
     assert "3 requests expired" in message
