@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from time import monotonic
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
@@ -59,6 +60,7 @@ log = structlog.get_logger(__name__)
 
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
+MAX_NAME = 63
 IDLE = 20
 """Seconds: a stopped worker must not keep its locks."""
 
@@ -206,7 +208,7 @@ class Database:
         conninfo = self.conninfo(f"{self._name} listens")
         try:
             async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
-                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema + topic)))
+                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel(topic))))
                 yield ""
                 async for notify in connection.notifies():
                     yield notify.payload
@@ -215,7 +217,12 @@ class Database:
 
     async def announce(self, topic: str = "", message: str = "") -> None:
         async with self.counting() as connection:
-            await driver_of(connection).execute(_ANNOUNCE, [self.schema + topic, message])
+            await driver_of(connection).execute(_ANNOUNCE, [self._channel(topic), message])
+
+    def _channel(self, topic: str) -> str:
+        """PostgreSQL cuts a longer name where it is listened to, and refuses it where something is announced."""
+        name = self.schema + topic
+        return name if len(name) <= MAX_NAME else sha256(name.encode()).hexdigest()[:MAX_NAME]
 
     @asynccontextmanager
     async def _by_itself(

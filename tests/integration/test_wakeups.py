@@ -141,6 +141,20 @@ async def test_announcements_reach_other_processes(announcing: Database, databas
     await listening.aclose()
 
 
+async def test_topics_of_long_schema_names_are_heard_apart(database_url: str) -> None:
+    """What one installation announces reaches its own processes, and none of another with nearly the same name."""
+    async with (
+        Database(database_url, "s" * 62 + "a") as ours,
+        Database(database_url, "s" * 62 + "b") as theirs,
+    ):
+        listening = ours.announcements("_directory")
+        await anext(listening)
+        await theirs.announce("_directory", "of others")
+        await ours.announce("_directory", "ours")
+        assert await anext(listening) == "ours"
+        await listening.aclose()
+
+
 async def test_announcements_are_made_one_at_a_time() -> None:
     """What is left over while an announcement is under way is one more, whatever it is; nobody waits for either."""
     under_way, made = asyncio.Event(), 0
