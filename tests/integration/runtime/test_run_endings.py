@@ -7,17 +7,18 @@ from uuid import UUID
 
 import pytest
 
+from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import Verdict
 from agent.domain.rules import Defaults, Rule
 from agent.domain.run import CallOutcome, CallView, RunStatus
 from agent.runtime.agents import Agent
-from agent.usecases import executions, requests
+from agent.usecases import executions, requests, runs
 from signoff import NotDone, tool
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import run_list, run_root
 from slackbot.web.inbox import words as page
-from tests.integration.runtime.conftest import Stage
+from tests.integration.runtime.conftest import ASKER, Stage
 from tests.unit.cards.conftest import words
 
 RULES = tuple(
@@ -183,4 +184,33 @@ async def test_who_delegated_it_says_so_too(stage: Callable[..., Awaitable[Stage
     while waiting := await on.sql("SELECT run_id FROM tool_call WHERE state = 'asked'"):
         calls = await on.calls(waiting[0][0])
         await (on.approve if calls[0].tool == "shop" else on.reject)(calls[0])
+    assert (await on.run(run_id)).standing is CallOutcome.REJECTED
+
+
+async def test_nothing_has_ended_while_a_child_run_is_at_work(
+    stage: Callable[..., Awaitable[Stage]],
+) -> None:
+    """A child that hears of a rejection may act once more, though the run above it has completed long ago."""
+    on = await stage(shop, desk, policy=POLICY)
+    on.model.script(
+        ScriptedTurn(calls=(ScriptedCall("shop", {"task": "send a voucher"}),)),
+        ScriptedTurn(calls=(ScriptedCall("voucher", {"order": 101}),)),
+        *["That is all."] * 4,
+    )
+    run_id = await on.go("desk", "a voucher")
+    [handed_down] = await on.calls(run_id)
+    await on.approve(handed_down)
+    [[child]] = await on.sql("SELECT id FROM agent_run WHERE parent_run_id = :id", id=run_id)
+    [asked] = await on.calls(child)
+    await expire(on, asked)
+    assert (await on.run(run_id)).ending is CallOutcome.EXPIRED
+    assert asked.request_id is not None
+    await requests.ask_again(on.db, asked.request_id, Standing(ASKER))
+    await on.play()
+    [_, again] = await on.calls(child)
+    await on.vote(again, Verdict.REJECT)
+    await runs.answer_call(on.db, again.id)
+    assert (await on.run(child)).status is RunStatus.WORKING
+    assert (await on.run(run_id)).standing is RunStatus.COMPLETED
+    await on.play()
     assert (await on.run(run_id)).standing is CallOutcome.REJECTED
