@@ -3,7 +3,7 @@
 from slackbot.cards.agent_form import AgentForm, agent_modal, read_agent_modal
 from slackbot.cards.answer import PAGE_OF_ANSWER, answer_modal
 from slackbot.cards.app_home import PAGE_OF_HOME, HomeView, home
-from slackbot.cards.combine_lines import combine_lines
+from slackbot.cards.combine_lines import combine_lines, count_alike
 from slackbot.cards.details import PAGE_OF_DETAILS, details_modal, details_pages, details_text
 from slackbot.cards.edit_form import argument_fields, edit_errors, edit_fields, edit_modal, read_edit
 from slackbot.cards.flood_digest import (
@@ -12,7 +12,7 @@ from slackbot.cards.flood_digest import (
     flood_digest_card,
     outdated_digest_card,
 )
-from slackbot.cards.lines import count_alike, run_line, run_root, thread_line
+from slackbot.cards.lines import run_line, run_root, thread_line
 from slackbot.cards.lists import (
     DIRECT,
     AgentLine,

@@ -1,14 +1,42 @@
+"""Lines of one thread that wait together: one sentence of those alike, one message of all."""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 from slackbot.cards import blocks, inert
+from slackbot.cards.lines import COUNTED
 from slackbot.cards.values import Card, Json, metadata
 
 MAX_WHOLE = 28  # a short form has two at most, a message 50
 MAX_SIZE = 8000  # of one line; short forms are added
 MAX_BRIEF = 10
 MAX_TEXT = 3000
+
+
+def count_alike(bodies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Successive lines that differ only in what they are about become one, with `texts`: one sentence, not many."""
+    made: list[Mapping[str, Any]] = []
+    for alike, group in groupby(bodies, _likeness):
+        several = list(group)
+        if alike is None or len(several) == 1:
+            made += several
+        else:
+            proposed = sorted(several, key=lambda each: str(each.get("call") or ""))
+            texts = [str(each.get("text") or "") for each in proposed]
+            made.append({**several[0], "at": None, "text": None, "texts": texts})
+    return made
+
+
+def _likeness(body: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """``None``: a line that stands alone, such as one with a person's own words."""
+    if body.get("line") not in COUNTED or body.get("reason"):
+        return None
+    return tuple(
+        str(body.get(name)) for name in ("line", "outcome", "team", "user", "approved_by", "channel")
+    )
 
 
 def combine_lines(lines: Sequence[Card], *, delivery_id: object | None = None) -> Card:

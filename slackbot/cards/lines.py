@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 
 from agent.domain.request import NOTHING_DONE, ExecutionStatus, RequestStatus
@@ -124,7 +123,7 @@ _RUN_LINES = {
         "Why:",
     ),
 }
-_COUNTED = {"pending": "requests", "decided": "requests", "grant_used": "calls"}
+COUNTED = {"pending": "requests", "decided": "requests", "grant_used": "calls"}
 _DEADLINES = {"reminder", "escalated"}  # their moment is in the future
 _SETTLED = {
     "retry": "↩ Settled: will run again",
@@ -152,29 +151,6 @@ _ENDING_SIGNS = {
     CallOutcome.DENIED: "❌",
     CallOutcome.NOTHING_DONE: "❌",
 }
-
-
-def count_alike(bodies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Successive lines that differ only in what they are about become one, with `texts`: one sentence, not many."""
-    made: list[Mapping[str, Any]] = []
-    for alike, group in groupby(bodies, _likeness):
-        several = list(group)
-        if alike is None or len(several) == 1:
-            made += several
-        else:
-            proposed = sorted(several, key=lambda each: str(each.get("call") or ""))
-            texts = [str(each.get("text") or "") for each in proposed]
-            made.append({**several[0], "at": None, "text": None, "texts": texts})
-    return made
-
-
-def _likeness(body: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """``None``: a line that stands alone, such as one with a person's own words."""
-    if body.get("line") not in _COUNTED or body.get("reason"):
-        return None
-    return tuple(
-        str(body.get(name)) for name in ("line", "outcome", "team", "user", "approved_by", "channel")
-    )
 
 
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
@@ -302,7 +278,7 @@ def _line(
 ) -> Card:
     then = outcome.consequence if outcome else ""
     texts = [inert.line(each, MAX_TITLE) or "…" for each in body.get("texts") or ()]
-    counted = f" · {len(texts):,} {_COUNTED[kind]}" if texts else ""
+    counted = f" · {len(texts):,} {COUNTED[kind]}" if texts else ""
     about = f": {''.join(enumerated(texts, blocks.MAX_NAMED))}" if texts else ""
     first = blocks.section(
         blocks.text(words, bold=True), blocks.text(counted), *_details(body), blocks.text(f"{about}{then}")
