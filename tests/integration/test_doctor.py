@@ -19,8 +19,8 @@ from agent.usecases import policy as policies
 from signoff_demo.sandbox import SlackSandbox
 from signoff_demo.sandbox.model import MODEL_NAME, ModelFault, ScriptedModel
 from slackbot import settings
-from slackbot.service import doctor, open_files
-from slackbot.service.doctor import Finding
+from slackbot.service import database_findings, doctor, open_files
+from slackbot.service.findings import Finding
 from tests.integration import alone
 from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer, rule, write
 from tests.integration.command import Command
@@ -246,7 +246,7 @@ async def test_what_a_restored_backup_would_start_is_told(
         assert running.detail.startswith(
             "the next start begins: calls that run: 1, attempts that become in doubt: 1, "
         )
-        monkeypatch.setattr(doctor, "SILENCE", timedelta(0))
+        monkeypatch.setattr(database_findings, "SILENCE", timedelta(0))
         restored = await clinic.sick()
         assert restored.part == "open work"
         assert restored.detail.startswith(
