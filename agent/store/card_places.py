@@ -38,8 +38,7 @@ async def request_of_card(connection: Connection, destination: Destination, ts: 
 
 async def take_to_look_at(connection: Connection, team_id: str) -> tuple[Destination, str] | None:
     """The card (and its ``ts``) that people need and nobody has looked at for longest, if for an hour."""
-    await connection.execute(_NOT_NEEDED, {"team": team_id})
-    row = (await connection.execute(_LOOK, {"team": team_id, "again": LOOK_AFTER})).one_or_none()
+    row = (await connection.execute(_TAKE_TO_LOOK_AT, {"team": team_id, "again": LOOK_AFTER})).one_or_none()
     return (Destination(row.team_id, row.channel_id), row.ts) if row else None
 
 
@@ -48,26 +47,24 @@ async def look_again(connection: Connection, destination: Destination, ts: str, 
     await connection.execute(_LOOK_AGAIN, {**key, "seconds": seconds})
 
 
-# Of a waiting request, or of a call in doubt that nobody has settled.
-_NOT_NEEDED = text("""
-UPDATE card_place SET look_at = NULL
-WHERE nonce IN (
-    SELECT p.nonce FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id AND r.status <> 'waiting'
+# People need the card of a waiting request, and of a call in doubt that nobody has settled. Other cards are not looked
+# at any more.
+_TAKE_TO_LOOK_AT = text("""
+WITH due AS MATERIALIZED (
+    SELECT p.nonce, p.look_at, r.status = 'waiting' OR EXISTS (
+        SELECT FROM execution AS e WHERE e.request_id = r.id AND e.status = 'in_doubt'
+        AND NOT EXISTS (SELECT FROM settlement AS s WHERE s.execution_id = e.id)) AS needed
+    FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
     WHERE p.team_id = :team AND p.ts IS NOT NULL AND p.look_at <= (SELECT clock_timestamp())
-      AND NOT EXISTS (SELECT FROM execution AS e WHERE e.request_id = r.id AND e.status = 'in_doubt'
-                      AND NOT EXISTS (SELECT FROM settlement AS s WHERE s.execution_id = e.id))
-    ORDER BY p.look_at LIMIT 1000 FOR NO KEY UPDATE OF p SKIP LOCKED)
-""")
-_LOOK = text("""
-UPDATE card_place SET look_at = clock_timestamp() + make_interval(secs => :again)
-WHERE nonce = (
-    SELECT p.nonce FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
-    WHERE p.team_id = :team AND p.ts IS NOT NULL AND p.look_at <= (SELECT clock_timestamp())
-      AND (r.status = 'waiting' OR EXISTS (
-          SELECT FROM execution AS e WHERE e.request_id = r.id AND e.status = 'in_doubt'
-          AND NOT EXISTS (SELECT FROM settlement AS s WHERE s.execution_id = e.id)))
-    ORDER BY p.look_at LIMIT 1 FOR NO KEY UPDATE OF p SKIP LOCKED)
-RETURNING team_id, channel_id, ts
+    ORDER BY p.look_at LIMIT 1000 FOR NO KEY UPDATE OF p SKIP LOCKED
+), looked_at AS (
+    UPDATE card_place AS p
+    SET look_at = CASE WHEN due.needed THEN clock_timestamp() + make_interval(secs => :again) END
+    FROM due WHERE p.nonce = due.nonce
+      AND (NOT due.needed OR p.nonce = (SELECT nonce FROM due WHERE needed ORDER BY look_at LIMIT 1))
+    RETURNING p.team_id, p.channel_id, p.ts, due.needed
+)
+SELECT team_id, channel_id, ts FROM looked_at WHERE needed
 """)
 _LOOK_AGAIN = text("""
 UPDATE card_place SET look_at = clock_timestamp() + make_interval(secs => :seconds)
