@@ -51,13 +51,6 @@ class ExecutionStatus(StrEnum):
     IN_DOUBT = "in_doubt"
 
 
-NOTHING_DONE = "Nothing was done: "
-"""Begins the error of an attempt that certainly had no effect."""
-
-NOT_STORED = "it ran, but its result cannot be stored: "
-"""Begins the result of a step whose own result has no JSON form."""
-
-
 class ApprovalState(StrEnum):
     """What became of an approval, in words for people."""
 

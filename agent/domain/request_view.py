@@ -14,8 +14,6 @@ from agent.domain.facts import FactsSource
 from agent.domain.limits import Caller, LimitView
 from agent.domain.people import Exclusion, deciders
 from agent.domain.request import (
-    NOT_STORED,
-    NOTHING_DONE,
     ApprovalState,
     ExecutionStatus,
     RequestStatus,
@@ -70,20 +68,12 @@ class ExecutionView:
     result: str | None = None
     retry_voters: tuple[Person, ...] = ()  # until there are enough
     retry_at: datetime | None = None  # failed temporarily
+    nothing_done: bool = False  # it certainly had no effect
+    not_stored: bool = False  # it ran, and ``result`` says why its own is missing
 
     @property
     def seconds(self) -> float | None:
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else None
-
-    @property
-    def nothing_done(self) -> bool:
-        failed = self.status is ExecutionStatus.FAILED
-        return failed and self.error is not None and self.error.startswith(NOTHING_DONE)
-
-    @property
-    def not_stored(self) -> str | None:
-        """Why its result is missing, though it ran."""
-        return self.result if self.result is not None and self.result.startswith(NOT_STORED) else None
 
     @property
     def awaits_settlement(self) -> bool:

@@ -79,6 +79,8 @@ class CallOutcome(StrEnum):
 class AnswerKind(StrEnum):
     RESULT = "result"
     ERROR = "error"
+    NOTHING_DONE = "nothing_done"  # an error that certainly had no effect; its text is the reason
+    NOT_STORED = "not_stored"  # a step ran, and its text says why its result is missing
     REJECTED = "rejected"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
@@ -113,10 +115,12 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """``text`` is what the model reads."""
-
     kind: AnswerKind
     text: str
+
+    @property
+    def told(self) -> str:
+        return f"Nothing was done: {self.text}" if self.kind is AnswerKind.NOTHING_DONE else self.text
 
 
 @dataclass(frozen=True, slots=True)

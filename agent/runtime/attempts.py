@@ -9,7 +9,8 @@ import structlog
 
 from agent import tracing
 from agent.database.background import start_task
-from agent.domain.request import NOT_STORED, ExecutionStatus
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import AnswerKind
 from agent.runtime import stored_text, user_code
 from agent.runtime.hooks import run_hook
 from agent.runtime.judging.run_calls import Asker
@@ -147,7 +148,7 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
         case None:
             return _outcome_of(tool, ended.result(), seconds)
         case NotDone() as nothing:
-            return Outcome(ExecutionStatus.FAILED, stored_text.nothing_done(nothing), seconds)
+            return _undone(nothing, seconds)
         case error if (later := tool.seconds_to_retry(error, claim.attempt)) is not None:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds, retry_after=later)
         case TimeoutError() as error:  # the awaited effect may have happened
@@ -173,9 +174,9 @@ def _outcome_of(tool: Tool, result: Any, seconds: float) -> Outcome:
     try:
         return Outcome(ExecutionStatus.SUCCEEDED, tool.stored_result(result), seconds)
     except ValueError as error:
-        # Its effect has happened and counts. The text is not JSON, so the step raises it.
-        words = f"{NOT_STORED}{stored_text.error_text(error)}. {_DONE_ANYHOW}"
-        return Outcome(ExecutionStatus.SUCCEEDED, words, seconds)
+        # Its effect has happened and counts; the step raises the text.
+        words = f"it ran, but its result cannot be stored: {stored_text.error_text(error)}. {_DONE_ANYHOW}"
+        return Outcome(ExecutionStatus.SUCCEEDED, words, seconds, kind=AnswerKind.NOT_STORED)
 
 
 _DONE_ANYHOW = (
@@ -195,8 +196,8 @@ def _doubtful(call: UserCall, what: str) -> Outcome:
     return Outcome(ExecutionStatus.IN_DOUBT, text, call.seconds)
 
 
-def _undone(why: str) -> Outcome:
-    return Outcome(ExecutionStatus.FAILED, stored_text.nothing_done(why))
+def _undone(why: object, seconds: float = 0.0) -> Outcome:
+    return executions.nothing_done(stored_text.reason(why), seconds)
 
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:

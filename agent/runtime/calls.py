@@ -95,7 +95,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
     try:
         facts = await facts_of(services, work, tool, action)
     except NotDone as nothing:
-        return await _refuse(services, work, AnswerKind.ERROR, stored_text.nothing_done(nothing))
+        return await _refuse(services, work, AnswerKind.NOTHING_DONE, str(nothing))
     call = CurrentCall(work, agent, tool, action, facts)
     judgement = judge(services.policy, call.proposal)
     uses = uses_of(services.policy, call.proposal)

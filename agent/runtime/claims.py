@@ -220,7 +220,7 @@ async def give_up(
             services.db,
             work.call.id,
             work.call.request_id,
-            stored_text.nothing_done(why),
+            stored_text.reason(why),
             worker=services.worker,
             policy_epoch=by,
             judgement=judgement,

@@ -52,7 +52,7 @@ async def _release_edited(services: Services, tool: Tool | None, work: OpenCallD
 async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
     await undo_preparation(services, work, tool)
     kind = work.call.answer.kind if work.call.answer else None
-    if kind is AnswerKind.ERROR and work.executor is CallExecutor.PROGRAM:
+    if kind in (AnswerKind.ERROR, AnswerKind.NOTHING_DONE) and work.executor is CallExecutor.PROGRAM:
         kind = AnswerKind.DENIED  # no program could begin it any more
     if tool is not None and tool.on_refused is not None and kind in NOT_ALLOWED:
         action = _refused_action(work, tool)

@@ -7,11 +7,9 @@ from uuid import UUID
 
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
-from agent.domain.request import ExecutionStatus
-from agent.runtime import stored_text
 from agent.runtime.waves import Wave
 from agent.usecases import executions, runs
-from agent.usecases.executions import CallToClaim, Claim, Outcome, Report
+from agent.usecases.executions import CallToClaim, Claim, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
 
 SETTLING = 5.0
@@ -53,10 +51,8 @@ class JointWrites:
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
         """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
         if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
-            words = "the service stopped before it began"
-            await self.reports.join(
-                Report(claim, Outcome(ExecutionStatus.FAILED, stored_text.nothing_done(words)))
-            )
+            outcome = executions.nothing_done("the service stopped before it began")
+            await self.reports.join(Report(claim, outcome))
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:
         """The service stops: another worker may make the turn at once."""

@@ -34,7 +34,7 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
 def _value(call: CallView, words: str, tool: Tool | None) -> Any:
     try:
         return tool.read_result(words) if isinstance(tool, StepTool) else from_json(words)
-    except ValueError:  # it ran, and the words say why its result was not stored
+    except ValueError:  # erased
         raise StepFailed(f"{call.tool}: {words}") from None
 
 
@@ -71,4 +71,4 @@ def _stopped(call: CallView, words: str) -> CollaborationError:
 def _answer(call: CallView) -> tuple[AnswerKind, str]:
     if call.answer is None:
         raise AssertionError("a call has no answer yet")
-    return call.answer.kind, call.answer.text
+    return call.answer.kind, call.answer.told

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent.domain.repetitions import repetitions
-from agent.domain.request import NOTHING_DONE
 from agent.runtime import author_frames
 from signoff.description import bounded, whole_words
 from signoff.masks import mask, redact_by_name
@@ -56,8 +55,8 @@ def no_json(value: Any) -> str:
     return f"returned {type(value).__name__}, {NO_JSON}"
 
 
-def nothing_done(why: object) -> str:
-    return storable_text(f"{NOTHING_DONE}{why}")
+def reason(why: object) -> str:
+    return storable_text(str(why))
 
 
 def error_text(raised: BaseException) -> str:

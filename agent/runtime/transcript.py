@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain import changes
-from agent.domain.request import NOTHING_DONE
 from agent.domain.run import AnswerKind, CallState, CallView, Message
 from agent.runtime.agents import Agent
 from signoff.canonical import parse_arguments
@@ -95,7 +94,7 @@ def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[Cha
 def answer_text(agent: Agent, call: CallView) -> str:
     if call.answer is None or not call.blocking:
         return _pending(agent, call)
-    ended = outcome(call.answer.kind, call.answer.text)
+    ended = outcome(call.answer.kind, call.answer.told)
     reviewer_note = changes.approval_note(call.edited, call.notes)
     return f"{reviewer_note}\n{ended}" if reviewer_note else ended
 
@@ -118,8 +117,9 @@ def outcome(kind: AnswerKind, words: str | None) -> str:
         ),
         AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done.{note}",
         AnswerKind.RESULT: text,
+        AnswerKind.NOTHING_DONE: text,
     }
-    return sentences.get(kind, text if text.startswith(NOTHING_DONE) else f"Error: {text}")
+    return sentences.get(kind, f"Error: {text}")
 
 
 def _pending(agent: Agent, call: CallView) -> str:

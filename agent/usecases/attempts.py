@@ -12,8 +12,8 @@ from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
-from agent.domain.request import NOTHING_DONE, ExecutionStatus
-from agent.domain.run import CallExecutor
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import AnswerKind, CallAnswer, CallExecutor
 from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
@@ -52,6 +52,17 @@ class Outcome:
     seconds: float = 0.0
     retry_after: float | None = None
     """Seconds, after a temporary failure."""
+    kind: AnswerKind | None = None
+    """Of the call's answer, if it says more than ``status``."""
+
+    @property
+    def answer(self) -> CallAnswer:
+        succeeded = self.status is ExecutionStatus.SUCCEEDED
+        return CallAnswer(self.kind or (AnswerKind.RESULT if succeeded else AnswerKind.ERROR), self.text)
+
+
+def nothing_done(why: str, seconds: float = 0.0) -> Outcome:
+    return Outcome(ExecutionStatus.FAILED, why, seconds, kind=AnswerKind.NOTHING_DONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +190,14 @@ def write_outcome(
 ) -> None:
     finish(tx, attempt.id, outcome.status, outcome.text, head.at)
     detail: dict[str, object] = {"execution": str(attempt.id), "attempt": attempt.attempt}
-    if outcome.text.startswith(NOTHING_DONE):
+    text = None if outcome.status is ExecutionStatus.SUCCEEDED else bounded(outcome.text, MAX_ERROR)
+    if outcome.kind is AnswerKind.NOTHING_DONE:
         detail["nothing_done"] = True
+        said = line(attempt, "nothing_done", text=text)
+    else:
+        said = line(attempt, outcome.status.value, seconds=outcome.seconds, text=text)
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
-    facts: dict[str, object] = {"seconds": outcome.seconds}
-    if outcome.status is not ExecutionStatus.SUCCEEDED:
-        facts["text"] = bounded(outcome.text, MAX_ERROR)
-    outbox.enqueue(tx, [*card(attempt), *line(attempt, outcome.status.value, **facts)])
+    outbox.enqueue(tx, [*card(attempt), *said])
 
 
 def write_end_of_doubt(
@@ -199,7 +211,7 @@ def write_end_of_doubt(
 
 
 def write_late(tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
-    executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
+    executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.answer.told}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
     outbox.enqueue(tx, line(attempt, "late_result", text=outcome.status.value))

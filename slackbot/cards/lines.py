@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from agent.domain.request import NOTHING_DONE, ExecutionStatus, RequestStatus
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallOutcome, Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
 from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
@@ -45,6 +45,7 @@ _REQUEST_LINES = {
     ),
     "succeeded": ("✅ Done", "The tool's result:"),
     "failed": ("❌ Failed", "The tool's error:"),
+    "nothing_done": (status.NOTHING_WAS_DONE, "Why:"),
     "in_doubt": (
         "⚠ In doubt: nobody knows whether it happened. Please check, then settle it on the card",
         "Known:",
@@ -161,9 +162,6 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
     outcome = _OUTCOME_LINES.get(kind)
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
-    if kind == "failed" and str(body.get("text")).startswith(NOTHING_DONE):
-        why = str(body["text"]).removeprefix(NOTHING_DONE)
-        words, label, body = status.NOTHING_WAS_DONE, "Why:", {**body, "text": why, "seconds": None}
     return _line(kind, words, label, body, delivery_id, outcome)
 
 

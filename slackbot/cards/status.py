@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.domain.request import NOTHING_DONE, ExecutionStatus, RequestStatus
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_view import ExecutionView, RequestView, VoteView
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
@@ -191,7 +191,8 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
                 blocks.text("✅ Done", bold=True),
                 blocks.text(f" in {_duration(execution.seconds)}{attempt}{late}"),
             )
-            yield from _quoted("Its result cannot be used:", execution.not_stored)
+            if execution.not_stored:
+                yield from _quoted("Its result cannot be used:", execution.result)
         case ExecutionStatus.FAILED if execution.retry_at is not None:
             failed = blocks.text(f"↻ Attempt {execution.attempt} failed", bold=True)
             yield blocks.section(
@@ -200,7 +201,7 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
             yield from _quoted("The tool said:", execution.error)
         case ExecutionStatus.FAILED if execution.nothing_done:
             yield blocks.section(blocks.text(NOTHING_WAS_DONE, bold=True), blocks.text(attempt))
-            yield from _quoted("Why:", (execution.error or "").removeprefix(NOTHING_DONE))
+            yield from _quoted("Why:", execution.error)
         case ExecutionStatus.FAILED:
             yield blocks.section(
                 blocks.text("❌ Failed", bold=True),

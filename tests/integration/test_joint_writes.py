@@ -410,8 +410,8 @@ async def test_a_claim_of_a_service_that_stops_is_not_left_in_doubt(database: Da
             joint.claims.join(to_claim(call)),
         )
     await joint.finish()
-    attempts = await column(database, "SELECT status || ': ' || error FROM execution")
-    assert attempts == ["failed: Nothing was done: the service stopped before it began"]
+    ended = "SELECT answer_kind || ': ' || answer FROM tool_call"
+    assert await column(database, ended) == ["nothing_done: the service stopped before it began"]
     assert await invariants.broken(database) == []
 
 

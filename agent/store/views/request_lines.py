@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, and_, bindparam, case, func, select
 
 from agent.domain.grants import GRANT
-from agent.domain.request import NOTHING_DONE, ExecutionStatus, RequestStatus, approval_state
+from agent.domain.request import ExecutionStatus, RequestStatus, approval_state
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Behalf
-from agent.domain.run import CallState
+from agent.domain.run import AnswerKind, CallState
 from agent.store import exclusions
 from agent.store.rows import people, person, row_as
 from agent.store.tables import (
@@ -29,11 +29,7 @@ team = bindparam("team", type_=Text)
 of_team = request.c.team_id == team
 _grant_requester = func.jsonb_extract_path_text(_revision.c.arguments, "requester")
 _attempt = (
-    select(
-        func.json_build_array(
-            execution.c.status, settlement.c.verdict, func.starts_with(execution.c.error, NOTHING_DONE)
-        )
-    )
+    select(func.json_build_array(execution.c.status, settlement.c.verdict))
     .outerjoin(settlement, settlement.c.execution_id == execution.c.id)
     .where(execution.c.request_id == request.c.id)
     .order_by(execution.c.attempt.desc())
@@ -49,6 +45,7 @@ _call = (
             _retrying,
             tool_call.c.lapsed_at.is_not(None),
             tool_call.c.handed_over_at.is_not(None),
+            tool_call.c.answer_kind == AnswerKind.NOTHING_DONE,
         )
     )
     .where(tool_call.c.id == request.c.call_id, tool_call.c.ask_no == request.c.ask_no)
@@ -109,8 +106,8 @@ def history_line(row: Row[Any]) -> HistoryLine:
 
 
 def _converted(row: Row[Any]) -> dict[str, object]:
-    executed, settled_as, nothing_done = row.attempt or (None, None, None)
-    stopped, retrying, lapsed, handed_over = row.call or (False, False, False, False)
+    executed, settled_as = row.attempt or (None, None)
+    stopped, retrying, lapsed, handed_over, nothing_done = row.call or (False,) * 5
     approval = approval_state(
         RequestStatus(row.status),
         voided=row.voided_at is not None,

@@ -50,7 +50,7 @@ def is_stopped(call: FromClause) -> ColumnElement[bool]:
     unclaimed = and_(
         call.c.run_id.is_not(None),
         call.c.executor == CallExecutor.PROGRAM,
-        call.c.answer_kind == AnswerKind.ERROR,
+        call.c.answer_kind.in_([AnswerKind.ERROR, AnswerKind.NOTHING_DONE]),
     )
     return func.coalesce(or_(call.c.answer_kind == AnswerKind.WITHDRAWN, unclaimed), False)
 

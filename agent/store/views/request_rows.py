@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from agent.domain.pause import EVERYTHING
 from agent.domain.request import RequestStatus
-from agent.domain.run import CallExecutor, CallState
+from agent.domain.run import AnswerKind, CallExecutor, CallState
 from agent.store import tables
 from agent.store.tables import (
     agent_run,
@@ -187,6 +187,8 @@ _VIEW = (
         settlement.c.verdict.label("settled_as"),
         _retry_voters.label("retry_voters"),
         case((tool_call.c.state == CallState.READY, tool_call.c.retry_at)).label("retry_at"),
+        func.coalesce(tool_call.c.answer_kind == AnswerKind.NOTHING_DONE, False).label("nothing_done"),
+        func.coalesce(tool_call.c.answer_kind == AnswerKind.NOT_STORED, False).label("not_stored"),
         *tool_call.c["lapse_at", "handed_over_at"],
         func.coalesce(tool_call.c.lapsed_at, case((_of_program, _request.c.voided_at))).label("lapsed_at"),
         case((_for_others, func.coalesce(tool_call.c.executor_key, "*"))).label("executor"),

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Text, case, cast, distinct, exists, func, literal, or_, select
 
 from agent.domain.call_answers import NOT_ALLOWED
-from agent.domain.request import NOTHING_DONE
 from agent.domain.run import AnswerKind, CallOutcome, CallState, RunStatus
 from agent.store.tables import agent_run, approval_request, execution, tool_call
 
@@ -35,8 +34,8 @@ def call_outcomes() -> ColumnElement[Any]:
         (call.c.lapsed_at.is_not(None), CallOutcome.LAPSED.value),
         (call.c.answer_kind.in_(sorted(NOT_ALLOWED)), cast(call.c.answer_kind, Text)),
         (or_(handed_down, ~or_(asked, begun)), None),
+        (call.c.answer_kind == AnswerKind.NOTHING_DONE, CallOutcome.NOTHING_DONE.value),
         (call.c.answer_kind != AnswerKind.ERROR, CallOutcome.DONE.value),
-        (func.starts_with(call.c.answer, NOTHING_DONE), CallOutcome.NOTHING_DONE.value),
         (begun, CallOutcome.FAILED.value),
         else_=CallOutcome.NOT_RUN.value,
     )

@@ -13,7 +13,6 @@ from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, call_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
-from agent.domain.run import AnswerKind, CallAnswer
 from agent.domain.short_ids import short_id
 from agent.fault_points import point
 from agent.store import audit, calls, outbox, report_locks
@@ -115,8 +114,7 @@ def write_outcome(
         calls.mark_in_doubt(tx, attempt.call.id)
         _announce_doubt(tx, run, attempt)
     else:
-        kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
-        call_answers.answer(tx, run, attempt.call, CallAnswer(kind, outcome.text))
+        call_answers.answer(tx, run, attempt.call, outcome.answer)
     if run is None and attempt.request_id is not None:
         tx.after_commit(partial(tracing.note_end, "attempt", attempt.request_id))
 
@@ -139,7 +137,7 @@ def try_again(tx: Transaction, attempt: CallAttempt, failed: Outcome, head: Chai
 def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> None:
     run, attempt = found.run, found.attempt
     attempts.write_end_of_doubt(tx, attempt, outcome, found.head, attempt.actor)
-    call_answers.answer(tx, run, attempt.call, CallAnswer(AnswerKind.RESULT, outcome.text))
+    call_answers.answer(tx, run, attempt.call, outcome.answer)
     if run is None or run.destination is None:
         return
     outgoing = [outbox.run_root(run.destination, run.id)]

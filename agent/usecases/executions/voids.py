@@ -111,7 +111,7 @@ async def end_unclaimed(
             return
         if judgement is not None and not call.attempts:
             judgements.insert(tx, judgement, call_id=call_id)
-        await _stop(tx, call, reason, f"worker:{worker}", AnswerKind.ERROR)
+        await _stop(tx, call, reason, f"worker:{worker}", AnswerKind.NOTHING_DONE)
 
 
 async def _stop(tx: Transaction, call: StoredCall, reason: str, actor: str, kind: AnswerKind) -> None:

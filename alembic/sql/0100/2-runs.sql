@@ -4,7 +4,8 @@ CREATE TYPE run_status AS ENUM ('working', 'pending_approval', 'completed', 'den
 CREATE TYPE message_role AS ENUM ('user', 'assistant', 'note');
 CREATE TYPE call_state AS ENUM ('new', 'asked', 'ready', 'refused', 'claimed', 'delegated', 'in_doubt', 'answered');
 CREATE TYPE answer_kind AS ENUM (
-    'result', 'error', 'rejected', 'expired', 'withdrawn', 'denied', 'malformed', 'unknown_tool', 'stopped', 'done_by_person'
+    'result', 'error', 'nothing_done', 'not_stored', 'rejected', 'expired', 'withdrawn', 'denied', 'malformed',
+    'unknown_tool', 'stopped', 'done_by_person'
 );
 
 CREATE TABLE agent_run (

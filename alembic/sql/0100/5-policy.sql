@@ -170,7 +170,8 @@ LEFT JOIN LATERAL (
                 WHEN e.attempt IS NULL AND c.state IN ('refused', 'answered') THEN 'released'
                 WHEN e.attempt IS NULL THEN 'waiting'
                 WHEN c.state NOT IN ('refused', 'answered') THEN 'used'
-                WHEN e.attempt = 1 AND e.status = 'failed' AND c.answer_kind = 'error' THEN 'released'
+                WHEN e.attempt = 1 AND e.status = 'failed' AND c.answer_kind IN ('error', 'nothing_done')
+                    THEN 'released'
                 ELSE 'done' END AS standing,
            coalesce(e.started_at, c.handed_over_at) AS at
     FROM tool_call AS c

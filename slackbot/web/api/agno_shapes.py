@@ -28,7 +28,13 @@ _STATUS: dict[RunStatus, tuple[Status, AgentOSStatus]] = {
     RunStatus.FAILED: ("failed", "ERROR"),
     RunStatus.CANCELLED: ("cancelled", "CANCELLED"),
 }
-_FAILED = (AnswerKind.ERROR, AnswerKind.STOPPED, AnswerKind.MALFORMED, AnswerKind.UNKNOWN_TOOL)
+_FAILED = (
+    AnswerKind.ERROR,
+    AnswerKind.NOTHING_DONE,
+    AnswerKind.STOPPED,
+    AnswerKind.MALFORMED,
+    AnswerKind.UNKNOWN_TOOL,
+)
 
 
 class AgnoTool(ResponseModel):
@@ -119,9 +125,10 @@ async def _rows(
 
 async def _tool(call: CallView, view: RequestView | None, hidden: Hidden, redact: Sequence[str]) -> AgnoTool:
     """``redact``: of the run, because nobody was asked about a call without a view."""
-    text = await clean_text(call.answer.text, hidden) if call.answer else None
+    text = await clean_text(call.answer.told, hidden) if call.answer else None
     ran = call.answer is not None and call.answer.kind in (
         AnswerKind.RESULT,
+        AnswerKind.NOT_STORED,
         AnswerKind.DONE_BY_PERSON,
         *_FAILED,
     )

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from agent.database.pools import Database
+from agent.domain.api_keys import Principal
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
+from agent.domain.request import ExecutionStatus
 from agent.domain.request_filter import RequestKind
 from agent.domain.rules import Defaults
-from agent.domain.run import RunStatus
+from agent.domain.run import RunEnding, RunStatus
+from agent.runtime import external_calls
 from agent.runtime.agents import Agent
 from agent.store import views
+from agent.usecases import retention
+from agent.usecases.executions import Outcome
 from agent.usecases.runs import resumption
 from signoff import NotDone, function_agent, step, tool
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
@@ -58,7 +65,9 @@ async def test_people_and_the_model_read_that_nothing_was_done(stage: Staged) ->
     view = await on.request(call)
     shown = words(request_card(view).blocks)
     assert f"🚫 Nothing was doneWhy:{WHY}" in shown
-    (body,) = [row[0] for row in await on.sql("SELECT body FROM delivery WHERE body ->> 'line' = 'failed'")]
+    (body,) = [
+        row[0] for row in await on.sql("SELECT body FROM delivery WHERE body ->> 'line' = 'nothing_done'")
+    ]
     line = words(thread_line(body).blocks)
     assert line == f"🚫 Nothing was doneWhy:{WHY}"
     async with on.db.connection() as connection:
@@ -95,6 +104,55 @@ async def test_what_raised_has_failed(stage: Staged) -> None:
     await on.approve(call)
     assert "❌ Failed" in words(request_card(await on.request(call)).blocks)
     assert on.model.requests[1]["messages"][-1]["content"].startswith("Error: ValueError: Nothing was done")
+
+
+async def test_what_a_program_or_a_tool_writes_is_no_such_fact(stage: Staged, key: Principal) -> None:
+    """A program's error and a tool's result mean what they are, even if they begin as our own sentences do."""
+
+    @tool(external=True)
+    def post(order: int) -> None:
+        """Post it."""
+
+    @tool
+    def quote(order: int) -> str:
+        """Quote it."""
+        return "it ran, but its result cannot be stored: so it says"
+
+    on = await stage(Agent("shop", "You sell.", [post, quote]), policy=POLICY)
+    on.model.script(proposing("post"), "It failed.")
+    run_id = await on.go("shop", "post")
+    (call,) = await on.calls(run_id)
+    await on.approve(call)
+    claimed = await external_calls.claim(on.services, call.id, key, digest=None, lease_seconds=60)
+    error = Outcome(ExecutionStatus.FAILED, "Nothing was done: so it says")
+    await external_calls.report(on.services, call.id, key, claimed.token, error)
+    await on.play()
+    assert "❌ Failed" in words(request_card(await on.request(call)).blocks)
+    assert (await on.run(run_id)).ending is RunEnding.FAILED
+    assert on.model.requests[1]["messages"][-1]["content"] == "Error: Nothing was done: so it says"
+    on.model.script(proposing("quote"), "That is all.")
+    (call,) = await on.calls(await on.go("shop", "quote"))
+    await on.approve(call)
+    assert "cannot be used" not in words(request_card(await on.request(call)).blocks)
+
+
+async def test_it_is_known_after_the_texts_are_erased(stage: Staged, database_url: str) -> None:
+    """Retention takes the reason, and neither the run's nor the request's outcome."""
+    on = await stage(Agent("shop", "You sell.", [refund]), policy=POLICY)
+    on.model.script(proposing("refund"), "It was refunded before.")
+    run_id = await on.go("shop", "refund order 7")
+    (call,) = await on.calls(run_id)
+    await on.approve(call)
+    async with Database(database_url, role=None) as owner:
+        before = await retention.cutoff(owner, timedelta(0))
+        assert [batch.runs async for batch in retention.erase(owner, before, by="cli:test")] == [1]
+    assert (await on.run(run_id)).ending is RunEnding.NOTHING_DONE
+    shown = words(request_card(await on.request(call)).blocks)
+    assert "🚫 Nothing was done" in shown
+    assert WHY not in shown
+    async with on.db.connection() as connection:
+        lines = await views.found_requests(connection, TEAM, RequestKind.DECIDED)
+    assert "Approved, nothing was done" in words(history_list(lines).blocks)
 
 
 RESULTS: list[Any] = []
