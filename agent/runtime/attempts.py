@@ -76,7 +76,7 @@ async def end_unrun(
     if tool is not None and tool.on_refused is not None:
         await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
         await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
-    await _report(services, claim, _undone(why))
+    await _report(services, claim, _undone(claim, why))
 
 
 async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:
@@ -91,7 +91,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
     try:
         arguments = tool.signature.judged_values(claim.action.arguments)
     except MalformedArguments as error:
-        outcome = _undone(f"the arguments no longer fit the tool: {error}")
+        outcome = _undone(claim, f"the arguments no longer fit the tool: {error}")
         await _report(services, claim, outcome)
         return outcome
     if tool.signature.context is not None:
@@ -105,7 +105,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         # The service stops. If retryable, the next process finds the call when the lease has expired.
         unbegun = call.abandon()
         if not tool.repeatable:
-            stopped = _undone("the service stopped before it began")
+            stopped = _undone(claim, "the service stopped before it began")
             doubtful = _doubtful(call, "the service stopped while it ran")
             await _report(services, claim, stopped if unbegun else doubtful)
         raise
@@ -115,7 +115,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         _ = start_task(_await_late_result(services, claim, tool, call), "late result")
         return None  # ready again when the lease has expired
     elif call.withdraw():
-        outcome = _undone(user_code.BLOCKED)
+        outcome = _undone(claim, user_code.BLOCKED)
     else:
         _ = start_task(_await_late_result(services, claim, tool, call), "late result")
         outcome = _overdue(tool, call, f"it did not end within {tool.timeout:g} s")
@@ -148,7 +148,7 @@ def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
         case None:
             return _outcome_of(tool, ended.result(), seconds)
         case NotDone() as nothing:
-            return _undone(nothing, seconds)
+            return _undone(claim, nothing, seconds)
         case error if (later := tool.seconds_to_retry(error, claim.attempt)) is not None:
             return Outcome(ExecutionStatus.FAILED, _logged(error, tool, claim), seconds, retry_after=later)
         case TimeoutError() as error:  # the awaited effect may have happened
@@ -196,8 +196,8 @@ def _doubtful(call: UserCall, what: str) -> Outcome:
     return Outcome(ExecutionStatus.IN_DOUBT, text, call.seconds)
 
 
-def _undone(why: object, seconds: float = 0.0) -> Outcome:
-    return executions.nothing_done(stored_text.reason(why), seconds)
+def _undone(claim: Claim, why: object, seconds: float = 0.0) -> Outcome:
+    return executions.undone(claim, stored_text.reason(why), seconds)
 
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:

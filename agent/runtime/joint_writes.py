@@ -51,7 +51,7 @@ class JointWrites:
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
         """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
         if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
-            outcome = executions.nothing_done("the service stopped before it began")
+            outcome = executions.undone(claim, "the service stopped before it began")
             await self.reports.join(Report(claim, outcome))
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:

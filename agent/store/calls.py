@@ -24,6 +24,7 @@ from signoff.values import Action
 class StoppedRequest:
     id: UUID
     destination: Destination
+    attempted: bool
 
 
 def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
@@ -102,7 +103,7 @@ def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
 async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[StoppedRequest]:
     """Refuse unbegun calls of ended runs. Returns their approved requests."""
     found = await fetch(tx, _STOP_ALL, runs=list(runs), reason=reason)
-    return [StoppedRequest(row.id, Destination(row.team_id, row.channel_id)) for row in found]
+    return [row_as(StoppedRequest, row) for row in found]
 
 
 def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
@@ -147,6 +148,7 @@ class OverdueCall:
     run_id: UUID | None
     agent: str
     handed_over_at: datetime | None
+    attempted: bool
     request_id: UUID | None
     destination: Destination | None
 
@@ -230,7 +232,8 @@ WITH stopped AS (
     UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason, lapse_at = NULL
     WHERE run_id = ANY(:runs) AND state IN ('new', 'ready') RETURNING id, ask_no
 )
-SELECT r.id, r.team_id, r.channel_id FROM stopped
+SELECT r.id, r.team_id, r.channel_id, EXISTS (SELECT FROM execution WHERE call_id = stopped.id) AS attempted
+FROM stopped
 JOIN approval_request AS r ON r.call_id = stopped.id AND r.ask_no = stopped.ask_no
 WHERE r.status = 'approved' ORDER BY r.id
 """)
@@ -266,7 +269,8 @@ SET state = 'ready', retry_at = clock_timestamp() + make_interval(secs => CAST(:
 WHERE id = :call AND state IN ('in_doubt', 'claimed')
 """)
 _OVERDUE = text("""
-SELECT c.id, c.run_id, c.agent, c.handed_over_at, r.id AS request_id, r.team_id, r.channel_id
+SELECT c.id, c.run_id, c.agent, c.handed_over_at,
+       EXISTS (SELECT FROM execution WHERE call_id = c.id) AS attempted, r.id AS request_id, r.team_id, r.channel_id
 FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 WHERE c.executor = 'program' AND c.state = 'ready' AND c.lapse_at <= (SELECT clock_timestamp())
   AND c.id <> ALL(CAST(:but AS uuid[])) AND (CAST(:only AS uuid) IS NULL OR c.id = :only)

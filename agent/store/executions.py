@@ -163,6 +163,7 @@ class ProgramAttempt:
     tool: str
     worker: str
     status: ExecutionStatus
+    read_only: bool
     claim_hash: bytes
 
 
@@ -233,7 +234,7 @@ SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHER
 """)
 _OF_PROGRAM = text("""
 SELECT e.id AS execution_id, e.attempt, e.call_id, c.run_id, e.request_id, c.agent, c.tool, e.worker,
-       e.status::text AS status, e.claim_hash
+       e.status::text AS status, e.read_only, e.claim_hash
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 WHERE e.call_id = :call AND e.executor = 'program'
   AND CASE WHEN CAST(:hash AS bytea) IS NULL THEN e.status = 'claimed' AND e.lease_until > clock_timestamp()

@@ -61,10 +61,6 @@ class Outcome:
         return CallAnswer(self.kind or (AnswerKind.RESULT if succeeded else AnswerKind.ERROR), self.text)
 
 
-def nothing_done(why: str, seconds: float = 0.0) -> Outcome:
-    return Outcome(ExecutionStatus.FAILED, why, seconds, kind=AnswerKind.NOTHING_DONE)
-
-
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
     """Who claims a call, and what its tool says about lost attempts."""
@@ -103,10 +99,18 @@ class Claim:
     action: Action
     request_id: UUID | None
     worker: str
+    read_only: bool
 
     @property
     def idempotency_key(self) -> str:
         return str(self.call_id)
+
+
+def undone(claim: Claim, why: str, seconds: float = 0.0) -> Outcome:
+    """This attempt had no effect. An earlier one may have had it."""
+    if claim.attempt == 1 or claim.read_only:
+        return Outcome(ExecutionStatus.FAILED, why, seconds, kind=AnswerKind.NOTHING_DONE)
+    return Outcome(ExecutionStatus.FAILED, f"this attempt did nothing: {why}", seconds)
 
 
 class CallToRun(Protocol):
@@ -161,7 +165,16 @@ def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms, a
     named = {name: str(each) for name, each in about.items() if each is not None}
     event = partial(log.info, "execution begins", action="execution.started", attempt=attempt, **named)
     tx.after_commit(event)
-    return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker)
+    return Claim(
+        execution_id,
+        call.id,
+        call.run_id,
+        attempt,
+        action,
+        call.request_id,
+        terms.worker,
+        terms.read_only,
+    )
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str, at: datetime) -> None:

@@ -53,6 +53,7 @@ _REQUEST_LINES = {
     "retry_wanted": ("↩ One vote for Retry", "Note:"),
     "settled": ("↩ Settled", "Note:"),
     "stopped": ("🚫 Approved, but stopped before it began; nothing was run", "Note:"),
+    "not_repeated": ("🚫 Stopped: it is not attempted again", "Note:"),
     "voided": (
         "↩ Approval void: its facts, its tool or the policy changed before it began; people are asked again",
         "The difference:",

@@ -1,4 +1,4 @@
-from agent.usecases.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome, nothing_done
+from agent.usecases.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome, undone
 from agent.usecases.executions.claims import CallToClaim, ClaimCalls, find_claim
 from agent.usecases.executions.lapses import lapse_due
 from agent.usecases.executions.lost_executions import renew_leases, rescue

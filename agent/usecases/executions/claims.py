@@ -98,7 +98,16 @@ async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UU
                 attempts.write_late(tx, attempt, _NOT_STARTED, head, f"worker:{attempt.worker}")
             return None
         await executions.renew_leases(tx, [execution_id], attempt.worker, LEASE_SECONDS)
-    return Claim(execution_id, call.id, call.run_id, attempt.attempt, action, call.request_id, attempt.worker)
+    return Claim(
+        execution_id,
+        call.id,
+        call.run_id,
+        attempt.attempt,
+        action,
+        call.request_id,
+        attempt.worker,
+        attempt.read_only,
+    )
 
 
 _NOT_STARTED = Outcome(ExecutionStatus.FAILED, "the tool was never called")

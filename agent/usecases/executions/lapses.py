@@ -12,7 +12,7 @@ from agent.store.audit import AuditEntry
 from agent.store.calls import OverdueCall
 from agent.usecases.batches import FailedItems, isolate_failures
 
-UNCLAIMED = CallAnswer(AnswerKind.ERROR, "no program claimed it in time; nothing was done")
+UNCLAIMED = "no program claimed it in time"
 
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
@@ -23,11 +23,17 @@ async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
 _BROKEN = FailedItems("lapse")
 
 
+def _answer(call: OverdueCall) -> CallAnswer:
+    """What was claimed before, or read by a program that may act, may have had its effect."""
+    unbegun = not call.attempted and call.handed_over_at is None
+    return CallAnswer(AnswerKind.NOTHING_DONE if unbegun else AnswerKind.ERROR, UNCLAIMED)
+
+
 async def _lapse(tx: Transaction, due: Sequence[OverdueCall]) -> None:
     asked = [(each, each.request_id, each.destination) for each in due]
     heads = await audit.lock_heads(tx, [request_subject(request) for _, request, _ in asked if request])
     at = next((head.at for head in heads.values()), None)
-    calls.lapse(tx, {each.id: UNCLAIMED for each in due}, at)
+    calls.lapse(tx, {each.id: _answer(each) for each in due}, at)
     tx.wake(*(Wakeup.call(each.id, each.agent) for each in due if each.run_id is not None))
     for each, request_id, destination in asked:
         if request_id is None or destination is None:

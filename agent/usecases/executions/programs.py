@@ -104,7 +104,14 @@ async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Cla
     if call.paused:
         raise ClaimRefused("paused", PAUSED)
     return Claim(
-        found.execution_id, call.id, call.run_id, found.attempt, action, call.request_id, found.worker
+        found.execution_id,
+        call.id,
+        call.run_id,
+        found.attempt,
+        action,
+        call.request_id,
+        found.worker,
+        found.read_only,
     )
 
 

@@ -99,7 +99,7 @@ async def end_unclaimed(
     policy_epoch: int,
     judgement: Judgement | None = None,
 ) -> None:
-    """End a run's call that no program may begin any more: the model gets an error, and nothing was attempted.
+    """End a run's call that no program may begin any more, or again.
 
     One that has begun, or was stopped or asked again meanwhile, is left alone. ``request_id``: that it was judged
     under. ``judgement``: denies a call that nobody was asked about. Raises ``NotFound`` and ``OutdatedPolicy``.
@@ -111,14 +111,16 @@ async def end_unclaimed(
             return
         if judgement is not None and not call.attempts:
             judgements.insert(tx, judgement, call_id=call_id)
-        await _stop(tx, call, reason, f"worker:{worker}", AnswerKind.NOTHING_DONE)
+        kind = AnswerKind.ERROR if call.attempts else AnswerKind.NOTHING_DONE
+        await _stop(tx, call, reason, f"worker:{worker}", kind)
 
 
 async def _stop(tx: Transaction, call: StoredCall, reason: str, actor: str, kind: AnswerKind) -> None:
     calls.stop(tx, call.id, call.agent, reason, kind)
     detail = {"call": str(call.id), "reason": bounded(reason, 200)}
     await audit.record(tx, call.subject, AuditKind.APPROVAL_CALLED_OFF, actor, detail)
-    outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "stopped", text=reason)])
+    line = "not_repeated" if call.attempts else "stopped"
+    outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, line, text=reason)])
 
 
 async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun | None, StoredCall]:

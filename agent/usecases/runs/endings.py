@@ -110,7 +110,8 @@ async def end(
     ]
     end_requests(tx, withdrawn)
     for each in stopped:
-        line = outbox.request_line(each.destination, each.id, "stopped")
+        name = "not_repeated" if each.attempted else "stopped"
+        line = outbox.request_line(each.destination, each.id, name)
         outbox.enqueue(tx, [outbox.card(each.destination, each.id), line])
     for run in ending_runs:
         _end(tx, run, how, heads[run_subject(run.id)])

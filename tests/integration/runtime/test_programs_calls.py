@@ -16,6 +16,7 @@ from agent.domain.checkpoints import load
 from agent.domain.errors import OutdatedPolicy
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.judgement import Inputs, Judgement, ToolTraits
+from agent.domain.people import Standing
 from agent.domain.request import ApprovalState, Ballot, ExecutionStatus, Verdict
 from agent.domain.request_filter import RequestKind
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView
@@ -27,15 +28,16 @@ from agent.runtime.judging.programs import ask
 from agent.runtime.tool import tool
 from agent.store import approvals, call_locks, views
 from agent.store.audit import SYSTEM
-from agent.usecases import executions, pause, requests
+from agent.usecases import executions, pause, requests, runs
 from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
+from agent.usecases.executions.lapses import UNCLAIMED
 from agent.usecases.executions.programs import ClaimRefused, ProgramClaim, hand_over_together, random_token
 from signoff.errors import Conflict
 from signoff.values import Action
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone, invariants
 from tests.integration.asking import column, programs_question, rule, write
-from tests.integration.runtime.conftest import REVIEWER, TEAM, Stage
+from tests.integration.runtime.conftest import ASKER, REVIEWER, TEAM, Stage
 from tests.integration.runtime.test_program_cost import STANDING, question, view_of
 
 POLICY = """
@@ -272,9 +274,47 @@ async def test_what_no_program_can_begin_is_said_alike_everywhere(shop: Shop) ->
         [line] = await views.found_requests(connection, TEAM, RequestKind.DECIDED)
     assert line.approval is ApprovalState.NOT_RUN
     [now] = await on.calls(call.run_id)
-    assert now.answer == CallAnswer(AnswerKind.ERROR, "the depot is gone")
+    assert now.answer == CallAnswer(AnswerKind.NOTHING_DONE, "the depot is gone")
     assert await column(on.db, "SELECT count(*) FROM execution") == [0]
     assert await invariants.broken(on.db) == []
+
+
+async def end(on: Stage, call: CallView) -> None:
+    ended = partial(executions.end_unclaimed, on.db, call.id, call.request_id, worker="w", policy_epoch=0)
+    assert await ended("the depot is gone")
+
+
+async def lapse(on: Stage, call: CallView) -> None:
+    await on.sql("UPDATE tool_call SET lapse_at = clock_timestamp() WHERE state = 'ready'")
+    await executions.lapse_due(on.db)
+
+
+async def cancel(on: Stage, call: CallView) -> None:
+    assert await runs.cancel(on.db, call.run_id, Standing(ASKER))
+
+
+@pytest.mark.parametrize("attempted", [False, True])
+@pytest.mark.parametrize(("stop", "answer"), [(end, "the depot is gone"), (lapse, UNCLAIMED), (cancel, None)])
+async def test_what_was_claimed_before_may_have_had_its_effect(
+    shop: Shop, attempted: bool, stop: Callable[[Stage, CallView], Awaitable[None]], answer: str | None
+) -> None:
+    """However a call ends that waits for its next attempt: nobody reads that nothing was done, or run."""
+    on, call = shop.stage, await approved_for_a_program(shop)
+    if attempted:
+        await external_calls.claim(on.services, call.id, OTHER, digest=None, lease_seconds=60)
+        await shop.is_in_doubt()
+        [doubt] = await column(on.db, "SELECT id FROM execution")
+        await requests.settle(on.db, doubt, STANDING, "retry")
+    await stop(on, call)
+    await on.play()
+    lines = await column(on.db, "SELECT body ->> 'line' FROM delivery WHERE kind = 'thread_line'")
+    assert ("stopped" in lines, "not_repeated" in lines) == (
+        stop is not lapse and not attempted,
+        stop is not lapse and attempted,
+    )
+    [now] = await on.calls(call.run_id)
+    if answer is not None:
+        assert now.answer == CallAnswer(AnswerKind.ERROR if attempted else AnswerKind.NOTHING_DONE, answer)
 
 
 async def test_an_older_look_ends_no_newer_approval(shop: Shop) -> None:

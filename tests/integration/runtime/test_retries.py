@@ -33,7 +33,9 @@ LARGE = Rule(
     approvals_required=2,
     on_reject="tell_model",
 )
+CHARGES = Rule(checkpoint_id="charges", action_pattern="charge", on_reject="tell_model")
 ALL = Rule(checkpoint_id="all", action_pattern="pay", on_reject="tell_model")
+UNREPEATED = "Error: this attempt did nothing"
 ATTEMPTS = "SELECT status::text FROM execution ORDER BY started_at"
 
 
@@ -125,6 +127,29 @@ async def test_what_may_not_pass_is_final(stage, error: BaseException, options: 
     assert (len(keys), (await on.run(run_id)).answer) == (1, "It failed.")
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_only_the_first_attempt_knows_that_nothing_was_done(stage, read_only: bool) -> None:
+    """After another attempt, which may have had its effect, the call has failed; what only reads never has one."""
+    keys: list[str] = []
+
+    @tool(idempotent=not read_only, read_only=read_only, retries=1, backoff=60)
+    def charge(ctx: ToolContext) -> str:
+        keys.append(ctx.idempotency_key)
+        raise NotDone("it is paid") if len(keys) > 1 else ConnectionError("the answer was lost")
+
+    on = await stage(Agent("cashier", "Charge.", [charge]), policy=Policy(rules=(CHARGES,)))
+    on.model.script(proposing("charge"), "I see.")
+    run_id = await on.go("cashier", "go")
+    [call] = await on.calls(run_id)
+    await on.approve(call)
+    await later(on)
+    nothing = "Nothing was done: it is paid"
+    said = nothing if read_only else f"{UNREPEATED}: it is paid"
+    assert (len(keys), on.model.requests[1]["messages"][-1]["content"]) == (2, said)
+    card = str(status.parts(await on.request(call)))
+    assert ("Failed" in card, "Nothing was done" in card) == (not read_only, read_only)
+
+
 async def test_an_approval_covers_the_retries(stage) -> None:
     """People approve once; the card counts the attempts, says why the last one failed, and when the next one begins."""
     charge, keys = flaky(1, ConnectionError("the bank is away"), retries=1, backoff=60)
@@ -147,9 +172,9 @@ async def test_an_approval_covers_the_retries(stage) -> None:
     ("now", "answer", "attempts"),
     [
         (Policy(rules=(LARGE,)), "paid", 2),
-        (DENY, "Nothing was done: policy denies this now", 1),
-        (replace(ALLOW, denials=(NEVER,)), "Nothing was done: policy denies this now: too late for that", 1),
-        (Policy(rules=(ALL,)), "Nothing was done: this needs approval now", 1),
+        (DENY, f"{UNREPEATED}: policy denies this now", 1),
+        (replace(ALLOW, denials=(NEVER,)), f"{UNREPEATED}: policy denies this now: too late for that", 1),
+        (Policy(rules=(ALL,)), f"{UNREPEATED}: this needs approval now", 1),
     ],
     ids=["lets it run", "denies unmatched", "denies", "asks"],
 )
