@@ -253,6 +253,8 @@ class RunView:
         """What became of its actions, if none was done, or can still be."""
         if not self.call_outcomes or {CallOutcome.OPEN, CallOutcome.DONE}.intersection(self.call_outcomes):
             return None
+        if CallOutcome.FAILED in self.call_outcomes:  # it may have had an effect
+            return CallOutcome.FAILED
         return self.call_outcomes[0] if len(self.call_outcomes) == 1 else CallOutcome.NOTHING_DONE
 
     @property

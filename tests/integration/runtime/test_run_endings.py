@@ -132,6 +132,9 @@ async def completed(on: Stage, proposed: Sequence[tuple[str, int]], *acts: Act) 
             [reject, expire, withdraw],
             "❌ Ended: nothing was done",
         ),
+        ([("refund", 404), ("refund", 1)], [approve, reject], "❌ Ended: nothing was done"),
+        ([("refund", 500), ("refund", 1)], [approve, reject], "❌ Ended: failed"),
+        ([("refund", 500), ("refund", 404)], [approve, approve], "❌ Ended: failed"),
     ],
 )
 async def test_a_run_of_whose_actions_none_was_done_says_why(
