@@ -8,6 +8,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.facts import Facts
+from agent.domain.grants import GRANT
 from agent.domain.judgement import Inputs, Judgement, ToolTraits
 from agent.domain.limits import Caller, LimitState, Use
 from agent.domain.policy import Policy
@@ -51,7 +52,7 @@ async def denial_of_asked(services: Services, request_id: UUID, tool: str | None
     policy = services.policies.last_loaded  # votes count even while the one in force cannot be loaded
     named = any(tool is None or denial.names(tool) for denial in policy.denials)
     view = await services.db.read(views.request_view, request_id) if named else None
-    if view is None:
+    if view is None or view.source == GRANT:  # each call under it is judged by itself
         return None
     traits = ToolTraits(view.action.tool, view.action.tool_version)
     requester = view.requester.user_id if view.requester else None

@@ -21,14 +21,15 @@ from agent.domain.limits import Limit
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.replay import Totals, replay
-from agent.domain.request import Verdict
+from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.rules import Defaults, Denial, GrantLimits, Rule
-from agent.domain.run import CallState
+from agent.domain.run import CallState, CallView
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.model_turn import advance_run
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
+from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
 from agent.usecases import executions, grants, judgements, runs
 from agent.usecases import policy as policies
@@ -105,6 +106,13 @@ class Shop:
 
     async def allow(self, amount: int = 10, **changes: Any) -> UUID:
         """People approve this refund, and refunds up to 100."""
+        proposed = await self.propose(amount, **changes)
+        await self.stage.vote(proposed, Verdict.APPROVE)
+        assert proposed.request_id is not None
+        return proposed.request_id
+
+    async def propose(self, amount: int = 10, **changes: Any) -> CallView:
+        """This refund, approved, under the request to allow refunds up to 100."""
         run_id = await self.refund(amount)
         [call] = await self.stage.calls(run_id)
         await self.stage.approve(call)
@@ -121,8 +129,7 @@ class Shop:
         proposal = GrantProposal(**(terms | changes))
         epoch, place = self.stage.services.policy.epoch, Destination(TEAM, CHANNEL)
         opened = await grants.propose(self.stage.db, proposal, POLICY.grants, {}, place, policy_epoch=epoch)
-        await self.stage.vote(replace(call, request_id=opened.request_id), Verdict.APPROVE)
-        return opened.request_id
+        return replace(call, request_id=opened.request_id)
 
     async def lose(self, grant_id: UUID, amount: int) -> UUID:
         """A run whose call was claimed under the grant by a worker that is gone."""
@@ -209,6 +216,23 @@ async def test_a_grant_covers_nothing_that_policy_denies(shop: Shop) -> None:
     for amount in (20, 30):
         assert await shop.state(await shop.refund(amount)) is CallState.ANSWERED
     assert shop.done == [10, 20]
+
+
+@pytest.mark.parametrize("when", [None, "args.amount > 25"])
+async def test_a_denial_of_calls_denies_no_consent_in_advance(shop: Shop, when: str | None) -> None:
+    """Though its checkpoint names every tool: people may allow similar calls, and it catches each call by itself."""
+    grant = await shop.propose()
+    assert grant.request_id is not None
+    never = Denial(checkpoint_id="never", action_pattern=".*", when=when)
+    shop.stage.go_by(replace(POLICY, denials=(never,)))
+    standing = shop.checks.standing
+    ballot = Ballot(grant.request_id, 1, Verdict.APPROVE, standing, {REVIEWER: standing}, "test")
+    assert (await Votes(shop.stage.services).cast(ballot)).status is RequestStatus.APPROVED
+    await shop.refund(30)
+    assert shop.done == [10]
+    shop.stage.go_by(POLICY)
+    await shop.refund(30)
+    assert shop.done == [10, 30]
 
 
 async def test_the_claim_of_another_program_is_the_use(shop: Shop) -> None:
