@@ -8,7 +8,7 @@ import structlog
 from agent.domain.coverage import Gap, Uncovered, uncovered
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Use
-from agent.domain.run import RunStatus
+from agent.domain.run import CallExecutor, RunStatus
 from agent.runtime import claims
 from agent.runtime.agents import Agent
 from agent.runtime.judging.evaluation import judge, uses_of, with_rejection, within_limits
@@ -78,7 +78,7 @@ async def ready_call(
     missing = uncovered(work, decided, would)
     if missing is None:
         return ReadyToRun(action, uses, judgement.epoch)
-    if judgement.verdict == "deny" and tool.external:
+    if judgement.verdict == "deny" and work.executor is CallExecutor.PROGRAM:
         # The approval stays until it lapses: another policy may let it begin.
         raise ClaimRefused("denied", _denied(judgement))
     if judgement.verdict == "deny" or is_unneeded(work):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from agent.domain.policy import Policy
 from agent.domain.rules import Denial, Rule
 from agent.domain.run import AnswerKind, CallState
 from agent.runtime import external_calls
-from agent.runtime.agents import Agent
+from agent.runtime.agents import Agent, Registry
 from agent.runtime.tool import Tool, tool
 from agent.usecases.executions.programs import ClaimRefused
 from tests.integration.runtime.test_runtime_calls import proposing
@@ -70,6 +71,24 @@ async def test_what_was_approved_and_is_denied_by_now_does_not_run(stage, pay, p
     assert paid == []
     assert WORDS in heard(on)
     assert (await on.run(run_id)).answer == "It is not possible."
+
+
+async def test_a_denied_call_ends_if_its_tool_has_become_a_programs(stage, pay, paid) -> None:
+    """An approved call that was to run here is given up once, and not tried again for ever."""
+
+    @tool(name="pay", external=True)
+    def elsewhere(amount: int) -> str:
+        raise AssertionError("the service never calls it")
+
+    on = await stage(Agent("cashier", "Pay.", [pay]), policy=ASKS)
+    on.model.script(proposing(("pay", {"amount": 11})), "It is not possible.")
+    [call] = await on.calls(await on.go("cashier", "pay"))
+    on.go_by(DENIES)
+    on.services = replace(on.services, registry=Registry([Agent("cashier", "Pay.", [elsewhere])]))
+    await on.approve(call)
+    [ended] = await on.calls(call.run_id)
+    assert (ended.answer.kind, paid) == (AnswerKind.NOTHING_DONE, [])
+    assert WORDS in heard(on)
 
 
 async def test_an_approval_for_a_program_stays_while_its_action_is_denied(stage, key: Principal) -> None:
