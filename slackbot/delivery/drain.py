@@ -188,8 +188,8 @@ class Drain:
         unseen = await find_unseen(self._db, self._messenger, due, SETTLE)
         if unseen is None:
             return None
-        if due.request_id not in unseen.request_ids:
-            return Sent(due, None, 0.0)  # people know
+        if due.request_id is not None and due.request_id not in unseen.request_ids:
+            return Sent(due, None, 0.0, (due.request_id,))  # a digest or this message told of it
         card = await self._drawing.draw_unseen(due, unseen.request_ids)
         await self._check_channel(due.destination.channel_id)
         await self._hold(due, 0.0)

@@ -29,16 +29,18 @@ async def find_unseen(
     """
     rows = await deliveries.unseen(db, due.destination)
     doubtful = {
-        str(row.delivery_id): row
+        str(row.delivery_id): (row.request_id, row.since)
         for row in rows
-        if row.delivery_id is not None and (row.delivery_id != due.id or due.ambiguous)
+        if row.delivery_id not in (None, due.id) and row.since is not None
     }
+    if due.ambiguous and due.request_id is not None:  # also if a digest counted it before
+        doubtful[str(due.id)] = (due.request_id, due.since)
     found = {}
     if doubtful:
         await asyncio.sleep(settle)
-        since = min(row.since for row in doubtful.values() if row.since is not None)
+        since = min(since for _, since in doubtful.values())
         found = await messenger.find_all(due.destination.channel_id, doubtful.keys(), None, since)
-    seen = {doubtful[delivery].request_id for delivery, posted in found.items() if posted.is_card}
+    seen = {doubtful[delivery][0] for delivery, posted in found.items() if posted.is_card}
     if due.request_id in seen:
         return None
     ids = dict.fromkeys(row.request_id for row in rows if row.request_id not in seen)

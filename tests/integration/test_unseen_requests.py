@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from agent.usecases import requests, undelivered
+from agent.usecases import deliveries, requests, undelivered
 from slackbot.cards import ACTION_ASK_AGAIN, ACTION_LIST, ACTION_OPEN
 from tests.integration.asking import ADA, Asked, ask, reviewer
 from tests.integration.service.conftest import DELETIONS, House, http_house  # noqa: F401
-from tests.integration.test_delivery import CHANNEL, POST, UPDATE, Office, office  # noqa: F401
+from tests.integration.test_delivery import A_MINUTE_PASSES, CHANNEL, POST, UPDATE, Office, office  # noqa: F401
 from tests.integration.web.visiting import data_agent
 
 EXPIRED = "could be posted"
@@ -117,6 +117,37 @@ async def test_requests_that_were_seen_are_not_told_again(office: Office) -> Non
     await requests.redraw_card(office.db, request_id)
     await _away(office)
     await office.tell_all()
+    assert _told(office) == []
+    assert await office.pending() == 0
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_card_after_its_digest_that_slack_took_shows_that_it_expired(
+    office: Office,  # noqa: F811
+    accepted: bool,
+) -> None:
+    """The drain dies after Slack has the card, and its request expires: no button of it stays. Without a card, nothing
+    follows: the digest told of it."""
+    office.drains[0] = office.drain(cards_per_minute=2)
+    for _ in range(3):
+        await ask(office.db)
+    await office.tell_all()
+    shown = len(office.cards())
+    await office.execute(A_MINUTE_PASSES)
+    assert await deliveries.unfold(office.db, cards_per_minute=2) == 3 - shown
+    fault = office.slack.faults.reset_after_accept if accepted else office.slack.faults.reset_before_accept
+    fault(POST)
+    await office.tell()
+    assert len(office.cards()) == shown + accepted
+    await office.execute(
+        "UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'"
+        " WHERE id IN (SELECT request_id FROM card_place WHERE ts IS NULL)"
+    )
+    await requests.expire_due(office.db)
+    await office.hurry()
+    await office.tell_all()
+    expired = [card for card in office.cards() if "Expired" in str(card["blocks"])]
+    assert (len(office.cards()), len(expired)) == (shown + accepted, accepted)
     assert _told(office) == []
     assert await office.pending() == 0
 
