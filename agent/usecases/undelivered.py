@@ -11,6 +11,7 @@ from agent.store import outbox, undelivered, unseen, views
 from agent.store.outbox import Destination
 from agent.store.undelivered import DeadMessage
 from agent.usecases.due_messages import Closed, Dead, DueMessage, Unreached
+from agent.usecases.requests.outcomes import named_approvers
 
 MAX_NAMED = 5
 """Requests that a message about many names."""
@@ -76,7 +77,8 @@ async def tell_outcome(tx: Transaction, closed: Closed) -> None:
     view = await views.request_view(tx, due.request_id) if due.request_id else None
     if view is None or due.ts is None or not await undelivered.close_card(tx, due.destination, due.ts):
         return
-    facts = {"outcome": view.status.value, "at": view.decided_at.isoformat() if view.decided_at else None}
+    at = view.decided_at.isoformat() if view.decided_at else None
+    facts = {"outcome": view.status.value, "at": at, **named_approvers(view.approved_by)}
     line = outbox.request_line(
         due.destination, view.id, "closed", view.decided_by, open=str(view.id), **facts
     )

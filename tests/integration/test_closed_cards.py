@@ -17,7 +17,7 @@ from slackbot.cards import (
     ACTION_REJECT,
 )
 from tests.integration import alone
-from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer, rule
+from tests.integration.asking import GRACE, LINUS, Asked, ask, ballot, reviewer, rule
 from tests.integration.on_record import put_terms_on_record
 from tests.integration.service.conftest import POLICY, House, http_house  # noqa: F401
 from tests.integration.test_delivery import CHANNEL, POST, UPDATE, Office, office  # noqa: F401
@@ -66,6 +66,21 @@ async def test_a_closed_card_has_its_outcome_in_its_thread_once(
     assert [each["ts"] for each in office.cards()] == [card["ts"]]
     assert await undelivered.list_dead(office.db, 10) == []
     assert await office.operator_messages() == []
+
+
+async def test_the_thread_of_a_closed_card_names_all_who_approved(office: Office) -> None:  # noqa: F811
+    """Not only the last of them, wherever several had to approve."""
+    asked = await ask(office.db, rule(approvals_required=2))
+    await office.tell_all()
+    [card] = office.cards()
+    office.slack.faults.error(UPDATE, "edit_window_closed", times=None)
+    for person in (GRACE, LINUS):
+        await office.approve(asked, person)
+    await office.tell_all()
+    thread = " ".join(office.lines(card))
+    closed = thread.split(NOTE)[0].rsplit("Approved", 1)[-1]
+    assert GRACE.user_id in closed
+    assert LINUS.user_id in closed
 
 
 @pytest.mark.parametrize("fault", ["reset_after_accept", "http_500", "crash"])

@@ -149,11 +149,11 @@ def _line_in_run(decision: Decision) -> dict[str, object]:
         "user": by.user_id if by else None,
         "reason": decision.reason,
         "at": decision.at,
-        **_approved_by(decision.approved_by),
+        **named_approvers(decision.approved_by),
     }
 
 
-def _approved_by(people: Sequence[Person]) -> dict[str, object]:
+def named_approvers(people: Sequence[Person]) -> dict[str, object]:
     return {"approved_by": [each.user_id for each in people]} if people else {}
 
 
@@ -180,7 +180,7 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
             ending.by,
             reason=ending.reason,
             at=at,
-            **_approved_by(ending.approved_by),
+            **named_approvers(ending.approved_by),
         ),
     )
 
