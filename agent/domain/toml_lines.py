@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 _HIDDEN = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
 )
-_HEADER = re.compile(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]\]?")
+_HEADER = re.compile(r"\s*\[\[?([\w.\"' \t-]+)\]")
 _KEY = re.compile(r"\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([\w-]+))\s*[.=]")
 
 
@@ -42,7 +42,7 @@ class Lines:
 
     def _note(self, number: int, line: str, seen: str) -> None:
         if header := _HEADER.match(line) if seen.lstrip().startswith("[") else None:
-            self._sections.append(_Section(header.group(1).strip("\"' "), number))
+            self._sections.append(_Section(header.group(1).strip("\"' \t"), number))
         elif key := _KEY.match(line) if seen.strip() else None:
             name = next(group for group in key.groups() if group is not None)
             self._sections[-1].keys.setdefault(name, number)

@@ -7,9 +7,11 @@ import re
 from agent.domain.condition_text import STRAIGHT_QUOTES
 
 _KEY = r"[\w.\"'-]+"
-_PAIR = re.compile(rf"""\s*({_KEY})\s*=\s*((?:"[^"]*"|'[^']*'|[^#"'])*?)\s*(#.*)?\Z""")
-_WITH_COLON = re.compile(rf"\s*({_KEY})\s*:\s*(.+?)\Z")
-_ENTRY = re.compile(r"\s*([\w@#.-]+)\s*,?\s*\Z")
+# Each run of spaces is matched in one place, because a mistake may be in a long line.
+_HEADER = re.compile(r"\[\[?\s*([\w.-]+)\s*(?:\]\]?\s*)?(?:#.*)?\Z")
+_PAIR = re.compile(rf"""({_KEY})\s*=((?:"[^"]*"|'[^']*'|[^#"'])*)(#.*)?\Z""")
+_WITH_COLON = re.compile(rf"({_KEY})\s*:\s*(.+)\Z")
+_ENTRY = re.compile(r"([\w@#.-]+)\s*,?\Z")
 BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "1"), "true"),
     **dict.fromkeys(("false", "no", "off", "0"), "false"),
@@ -31,7 +33,7 @@ def syntax_problem(error: Exception, filename: str, text: str) -> str:
         return f"{filename}:1: {error}"
     lines = text.split("\n")
     number = int(at[1]) if at[1] else len(lines)
-    written = lines[number - 1].rstrip("\r")
+    written = lines[number - 1].strip()
     if found := _correction(written):
         return f"{filename}:{number}: {found}"
     where = f"column {at[2]}" if at[2] else "at the end"
@@ -52,14 +54,14 @@ def _in_words(problem: str, written: str) -> str:
 def _correction(written: str) -> str | None:
     straight = written.translate(STRAIGHT_QUOTES)
     if straight != written:
-        return f"quotes must be straight; write {straight.strip()}"
-    if header := re.fullmatch(r"\s*\[\[?\s*([\w.-]+)\s*\]?\]?\s*(?:#.*)?", written):
+        return f"quotes must be straight; write {straight}"
+    if header := _HEADER.match(written):
         brackets = written.count("["), written.count("]")
         meant = f"[{header[1]}]" if header[1] in _SINGLE_TABLES else f"[[{header[1]}]]"
         return None if brackets in ((1, 1), (2, 2)) else f"write {meant}"
     if pair := _PAIR.match(written):
         key, value, comment = pair.groups()
-        return _value_problem(key, value, comment or "")
+        return _value_problem(key, value.strip(), comment or "")
     if pair := _WITH_COLON.match(written):
         return f'a key is followed by "="; write {pair[1]} = {pair[2]}'
     if entry := _ENTRY.match(written):

@@ -1,6 +1,7 @@
 """The checkpoints file: read in full, or refused with file and line."""
 
 import re
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -265,6 +266,30 @@ def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
 def test_a_broken_file_is_refused_with_its_line(text, expected):
     """Broken syntax, unknown tables and missing keys name the line too."""
     assert problems(text)[0].startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a ={0}x{0}'",
+        "a ={0}'",
+        "a{0}!",
+        "{0}a{0}!",
+        "[a{0}!",
+        "[[ a{0}]{0}!",
+        "[{0}a{0}]",
+        "a{0}:{0}x",
+        "a = [{0}x{0}",
+        "a = {0}#{0}",
+        'a = "{0}',
+    ],
+)
+def test_a_long_line_is_refused_at_once(line: str) -> None:
+    """However many spaces are where something is wrong, the reason comes without a wait."""
+    began = time.process_time()
+    [found] = problems(line.format(" " * 20_000))
+    assert found.startswith("checkpoints.toml:1: ")
+    assert time.process_time() - began < 2
 
 
 def test_the_same_id_twice_names_both_lines():
