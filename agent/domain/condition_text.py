@@ -31,6 +31,10 @@ _COMPARISON = re.compile(
     rf"(?<![\w.])args\.(?P<before>\w+){_OPERATOR}(?P<right>{_LITERAL})(?![\w.(])"
     rf"|(?<![\w.])(?P<left>{_LITERAL}){_OPERATOR}args\.(?P<behind>\w+)(?![\w.(\[])"
 )
+_BOUND = re.compile(
+    rf"(?<![\w.])(?P<before>(?:args|facts)\.[\w.]+)\s*[<>]=?\s*(?P<right>{_STRING})"
+    rf"|(?P<left>{_STRING})\s*[<>]=?\s*(?P<behind>(?:args|facts)\.[\w.]+)(?![\w.(\[])"
+)
 _WORD = r"(?<![.\w]){}(?!\w)"
 
 
@@ -78,16 +82,14 @@ class Correction:
         return self.because if "\n" in self.text else f"{self.because}; write {self.text}"
 
 
-def number_as_text(text: str) -> Correction | None:
-    """A number in quotes is compared letter by letter: "9" is more than "1000"."""
+def numbers_as_text(text: str) -> Iterator[tuple[str, str, str]]:
+    """A path, the text that bounds it, and the number in the text. Texts compare letter by letter: "9" is over "10"."""
     code, strings = _apart(text)
-    for found in re.finditer(rf"(?:<=?|>=?)\s*{_STRING}|{_STRING}\s*(?:<=?|>=?)", code):
-        index = code[: found.start()].count(_STRING)
-        if number := _NUMBER.match(strings[index]):
-            fixed = [*strings[:index], number[2], *strings[index + 1 :]]
-            because = f"compares with the text {strings[index]}, not with a number"
-            return Correction(_together(code, fixed), because)
-    return None
+    for found in _BOUND.finditer(code):
+        side = "right" if found["right"] else "left"
+        literal = strings[code.count(_STRING, 0, found.start(side))]
+        if number := _NUMBER.match(literal):
+            yield found["before"] or found["behind"], literal, number[2]
 
 
 def correction(text: str) -> Correction | None:

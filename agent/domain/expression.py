@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from agent.domain.condition_text import CALL_OF_DURATION, correction, number_as_text, patterns
+from agent.domain.condition_text import CALL_OF_DURATION, correction, patterns
 from agent.domain.spelling import meant
 from signoff.canonical import plain_json
 
@@ -144,8 +144,6 @@ def _compiled(text: str) -> When:
             raise ValueError("write `duration` directly in front of its parenthesis")
     for pattern, is_written_out in patterns(text):
         _check_pattern(pattern, is_written_out)
-    if wrong := number_as_text(text):
-        raise ValueError(f"it {wrong.sentence}")
     return When(text, frozenset(used & VARIABLES), _exponent([name for name, _ in loops], functions), program)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from agent.domain import facts_sources
-from agent.domain.condition_text import HIDDEN, comparisons
+from agent.domain.condition_text import HIDDEN, comparisons, numbers_as_text
 from agent.domain.link_template import placeholder_names
 from agent.domain.people import CHANNEL
 from agent.domain.policy import Policy
@@ -202,6 +202,7 @@ def _of_checkpoint(
         yield from _of_denial(checkpoint)
     elif isinstance(checkpoint, Rule):
         yield from _of_rule(checkpoint, named, checkpoint.money if checkpoint.money != money else ())
+    yield from _bounds_in_quotes(checkpoint.when or "", named)
     outcome = "denies" if isinstance(checkpoint, Denial) else "asks"
     for tool in named:
         for path in _judged(checkpoint.when or ""):
@@ -210,6 +211,14 @@ def _of_checkpoint(
         for name, literal in comparisons(checkpoint.when or ""):
             if problem := _of_another_type(tool, name, literal):
                 yield "when", f'"when" compares args.{name} with {literal}, but {problem}'
+
+
+def _bounds_in_quotes(when: str, named: list[Tool]) -> Iterator[tuple[str, str]]:
+    """Those of an unknown type: an argument may be a text that is compared so, and a number is told by its type."""
+    for path, literal, number in numbers_as_text(when):
+        if not any(_type(tool, path.removeprefix("args.")) in _TYPES for tool in named):
+            words = f'"when" compares {path} with the text {literal}, letter by letter'
+            yield "when", f"{words}; if it is a number, write {number}"
 
 
 def _of_denial(denial: Denial) -> Iterator[tuple[str, str]]:
@@ -263,7 +272,7 @@ _TYPES = {"string": "a text", "integer": "a whole number", "number": "a number",
 
 def _of_another_type(tool: Tool, name: str, literal: str) -> str | None:
     """Values of different types are never equal, so that `==` is always false, and lets every call pass."""
-    kind = tool.signature.schema.get("properties", {}).get(name, {}).get("type")
+    kind = _type(tool, name)
     is_text = literal[-1] in "\"'"
     fitting = (
         {"string"} if is_text else {"boolean"} if literal in ("true", "false") else {"integer", "number"}
@@ -273,6 +282,11 @@ def _of_another_type(tool: Tool, name: str, literal: str) -> str | None:
     instead = f'"{literal}"' if kind == "string" else literal.strip("\"'")
     known = kind == "string" or instead in ("true", "false") or instead.lstrip("-").replace(".", "").isdigit()
     return f"in {tool.name} it is {_TYPES[kind]}{f'; write {instead}' if known else ''}"
+
+
+def _type(tool: Tool, name: str) -> str | None:
+    kind: str | None = tool.signature.schema.get("properties", {}).get(name, {}).get("type")
+    return kind
 
 
 _SHORT = timedelta(minutes=1)

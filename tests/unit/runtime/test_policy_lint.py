@@ -28,6 +28,8 @@ REGISTRY = Registry(
 
 
 FILE = "checkpoints.toml"
+YEARS = ("'2024'", "'2025'")
+WHEN = "args.date >= '2024' && '2025' > args.date"
 
 
 def findings(**terms: str) -> list[str]:
@@ -43,6 +45,7 @@ def findings(**terms: str) -> list[str]:
         {"action_pattern": ".*", "when": "args.order_id > 3.0"},
         {"action_pattern": "refund", "when": "facts.price > 3.0 || args.amount > 3.0"},
         {"action_pattern": "refund", "when": "string(args.order_id) == '7' || args.order_id > 7"},
+        {"action_pattern": "refund", "when": "string(args.order_id) > '5' || facts.day > '2024-01-01'"},
         {"action_pattern": "refund", "timeout": "60s"},
         {"action_pattern": "pay", "when": "has(args.reason) && args.reason == 'args.nothing'"},
         {"action_pattern": "refund", "when": "facts.price > 3.0 // of args.order"},
@@ -91,6 +94,18 @@ def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
             {"action_pattern": "refund", "when": "'7' != args.order_id"},
             "compares args.order_id with '7', but in refund it is a whole number; write 7",
         ),
+        (
+            {"action_pattern": "refund", "when": 'args.order_id > "7"'},
+            'compares args.order_id with "7", but in refund it is a whole number; write 7',
+        ),
+        (
+            {"action_pattern": "refund", "when": 'facts.price >\n"1000"'},
+            'compares facts.price with the text "1000", letter by letter; if it is a number, write 1000',
+        ),
+        (
+            {"action_pattern": "refund", "when": "facts.tier == '1' || '5.50' <= facts.price"},
+            "compares facts.price with the text '5.50', letter by letter; if it is a number, write 5.50",
+        ),
         ({"action_pattern": "pay", "when": "args.amount == true"}, "with true, but in pay it is a number"),
         (
             {"action_pattern": "refund", "timeout": "24s"},
@@ -105,6 +120,20 @@ def test_what_fits_no_tool_is_named(terms: dict[str, str], words: str) -> None:
     line = 2 + list(terms).index(next(key for key in reversed(terms) if f'"{key}"' in sentence)) + 1
     assert sentence.startswith(f'{FILE}:{line}: checkpoint "x": ')
     assert words in sentence
+
+
+def test_a_bound_in_quotes_fits_an_argument_that_is_a_text() -> None:
+    """A year or a version is compared letter by letter on purpose; of a tool that is not loaded nobody knows."""
+
+    def export(date: str) -> str:
+        return date
+
+    rule = f"[[checkpoint]]\ncheckpoint_id = 'x'\naction_pattern = 'export'\nwhen = {WHEN!r}\n"
+    policy = checkpoints.load(rule, filename=FILE)
+    assert lint_policy(policy, Registry([Agent("a", "Export.", [Tool(export)])]), FILE) == []
+    told = lint_policy(policy, Registry(), FILE)
+    for year, line in zip(YEARS, told, strict=True):
+        assert f"compares args.date with the text {year}, letter by letter" in line
 
 
 @pytest.mark.parametrize(("named", "said"), [("refunds", False), ("refnds", True)])
