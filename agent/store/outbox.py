@@ -145,6 +145,11 @@ async def was_enqueued(connection: Connection, request_id: UUID, key: str) -> bo
     return bool(found.scalar_one())
 
 
+async def find_told(connection: Connection, names: Sequence[str]) -> set[str]:
+    """Those that a direct message has ``told``, sent or not."""
+    return set((await connection.execute(_TOLD, {"names": names})).scalars())
+
+
 def digest(destination: Destination, sender: str) -> OutboxMessage:
     key = f"digest:{destination.team_id}:{destination.channel_id}:{sender}"
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
@@ -180,6 +185,10 @@ def _row(message: OutboxMessage) -> dict[str, Any]:
 
 _WITH_KEY = text("""
 SELECT EXISTS (SELECT 1 FROM delivery WHERE request_id = :request AND coalesce_key = :key)
+""")
+_TOLD = text("""
+SELECT name FROM unnest(CAST(:names AS text[])) AS name
+WHERE EXISTS (SELECT FROM delivery WHERE kind = 'direct' AND body -> 'told' IS NOT NULL AND body -> 'told' ? name)
 """)
 # Of rows with one key only the first is inserted: a statement cannot update a row twice.
 _INSERT = text("""

@@ -133,6 +133,32 @@ async def test_a_group_is_emptied(office: Office) -> None:  # noqa: F811
     assert "and 2 more" in line
 
 
+async def test_a_group_is_emptied_again(office: Office) -> None:  # noqa: F811
+    """What was asked since is reported, whichever request was the first before; nothing is said twice of any."""
+    office.open_admin_channel()
+    asked = [await ask(office.db, order=order) for order in range(3)]
+    assert await reports(office) == []
+    reviewers = office.slack.workspace.usergroups["S0FINANCE"].users
+
+    async def empty() -> list[str]:
+        office.slack.workspace.change_usergroup("S0FINANCE", [])
+        office.directory.forget("S0FINANCE")
+        office.drains[0].reviewers.changed("S0FINANCE")
+        return await reports(office)
+
+    members = list(reviewers)
+    assert len(await empty()) == 1
+    await requests.withdraw(office.db, asked[0].request_id, None, None)
+    office.slack.workspace.change_usergroup("S0FINANCE", members)
+    office.directory.forget("S0FINANCE")
+    await ask(office.db, order=7)
+    assert len(await reports(office)) == 1
+    _, line = await empty()
+    assert "for order 7" in line
+    assert "… and" not in line
+    assert len(await empty()) == 2
+
+
 @pytest.mark.parametrize(
     ("terms", "change", "slack_id"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.database.pools import Database
-from agent.database.transaction import Connection
 from agent.domain.request_line import RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.short_ids import short_id
@@ -14,7 +13,6 @@ from agent.store.outbox import Destination
 
 MISSING = "missing_reviewers"
 UNCOUNTED = "uncounted_reviewers"
-ALONE, TOGETHER = "alone", "together"
 
 
 async def report_missing_reviewers(
@@ -24,35 +22,27 @@ async def report_missing_reviewers(
     needed: int,
     line: str = MISSING,
 ) -> None:
-    """Notify once per revision and set of reviewers.
+    """Notify once of each request, by revision and set of reviewers.
 
     Several requests have the same reviewers: one message names the first, and how many more there are.
     """
-    together = len(requests) > 1
+    names = {f"{line} {each.id} {each.revision} {len(each.approvers)}": each for each in requests}
     async with db.transaction() as tx:
-        told = [await _told(tx, each, line) for each in requests]
-        new = [each for each, how in zip(requests, told, strict=True) if how is None]
-        if not new or (together and TOGETHER in told):
+        told = await outbox.find_told(tx, list(names))
+        if not (new := {name: each for name, each in names.items() if name not in told}):
             return
-        first = new[0]
-        facts = {
-            "needed": needed,
-            "channel": first.channel_id,
-            "request": short_id(first.id),
-            "text": first.description,
-            "more": len(new) - 1,
-        }
-        key = _key(first, line, TOGETHER if together else ALONE)
-        outbox.enqueue(tx, [outbox.direct(admin, first.id, None, line, key=key, **facts)])
-
-
-async def _told(connection: Connection, request: RequestView | RequestLine, line: str) -> str | None:
-    """How operators were told of it."""
-    for how in (ALONE, TOGETHER):
-        if await outbox.was_enqueued(connection, request.id, _key(request, line, how)):
-            return how
-    return None
-
-
-def _key(request: RequestView | RequestLine, line: str, how: str) -> str:
-    return f"{line}:{how}:{request.id}:{request.revision}:{len(request.approvers)}"
+        name, first = next(iter(new.items()))
+        message = outbox.direct(
+            admin,
+            first.id,
+            None,
+            line,
+            key=name,  # of two processes that look at once
+            needed=needed,
+            channel=first.channel_id,
+            request=short_id(first.id),
+            text=first.description,
+            more=len(new) - 1,
+            told=list(new),
+        )
+        outbox.enqueue(tx, [message])

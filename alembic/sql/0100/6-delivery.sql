@@ -94,6 +94,8 @@ CREATE INDEX ix_delivery_request ON delivery (request_id);
 CREATE INDEX ix_delivery_run ON delivery (run_id);
 CREATE UNIQUE INDEX uq_delivery_coalesce ON delivery (coalesce_key)
     WHERE state = 'pending' AND coalesce_key IS NOT NULL;
+-- Of what operators have been told already.
+CREATE INDEX ix_delivery_told ON delivery USING gin ((body -> 'told')) WHERE kind = 'direct' AND body -> 'told' IS NOT NULL;
 CREATE INDEX ix_delivery_dead ON delivery (created_at) WHERE state = 'dead';
 -- What waits in a channel is read kind by kind: while no message may be changed, none of the cards that stand is looked at.
 CREATE INDEX ix_delivery_pending ON delivery (team_id, channel_id, kind, priority, id) WHERE state = 'pending';
