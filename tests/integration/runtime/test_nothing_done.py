@@ -15,7 +15,7 @@ from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus
 from agent.domain.request_filter import RequestKind
 from agent.domain.rules import Defaults
-from agent.domain.run import RunEnding, RunStatus
+from agent.domain.run import CallOutcome, RunStatus
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent
 from agent.store import views
@@ -128,7 +128,7 @@ async def test_what_a_program_or_a_tool_writes_is_no_such_fact(stage: Staged, ke
     await external_calls.report(on.services, call.id, key, claimed.token, error)
     await on.play()
     assert "❌ Failed" in words(request_card(await on.request(call)).blocks)
-    assert (await on.run(run_id)).ending is RunEnding.FAILED
+    assert (await on.run(run_id)).ending is CallOutcome.FAILED
     assert on.model.requests[1]["messages"][-1]["content"] == "Error: Nothing was done: so it says"
     on.model.script(proposing("quote"), "That is all.")
     (call,) = await on.calls(await on.go("shop", "quote"))
@@ -146,7 +146,7 @@ async def test_it_is_known_after_the_texts_are_erased(stage: Staged, database_ur
     async with Database(database_url, role=None) as owner:
         before = await retention.cutoff(owner, timedelta(0))
         assert [batch.runs async for batch in retention.erase(owner, before, by="cli:test")] == [1]
-    assert (await on.run(run_id)).ending is RunEnding.NOTHING_DONE
+    assert (await on.run(run_id)).ending is CallOutcome.NOTHING_DONE
     shown = words(request_card(await on.request(call)).blocks)
     assert "🚫 Nothing was done" in shown
     assert WHY not in shown
