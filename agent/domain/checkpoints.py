@@ -232,6 +232,8 @@ class _Reader:
                 self._problem(line, f'{label}: "{key}" {error}')
             if key == "email" and value and self._no_mail:
                 self._problem(line, f'{label}: "email" cannot be enforced: {self._no_mail}')
+        if "timeout" in read:
+            read["timeout_written"] = True
         if "timeout" in table and "timeout_seconds" in table:
             line = self._lines.of(name, index, "timeout_seconds")
             self._problem(line, f'{label}: give "timeout" or "timeout_seconds", not both')

@@ -248,6 +248,7 @@ FIELDS: Mapping[str, Ordered | OnDecision | Neutral] = {
     "rejected_again": Neutral("about rejections"),
     "rejected_holds": Neutral("about rejections"),
     "remind_at": Neutral("about the time before the decision"),
+    "timeout_written": Neutral("how long a program waits"),
     "when": Neutral("evaluation has just applied it to the action"),
 }
 

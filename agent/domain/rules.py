@@ -62,6 +62,9 @@ class Terms(BaseModel):
     """None: the service's own."""
 
     timeout: timedelta = timedelta(hours=24)
+    timeout_written: bool = False
+    """If so, a program without a timeout of its own waits as long. The default may be written, too."""
+
     prevent_self_review: bool = True
     on_reject: OnReject | None = None
     """None, in defaults only: by risk."""

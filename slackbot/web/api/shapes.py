@@ -260,9 +260,8 @@ def _approved_by(view: RequestView) -> tuple[Person, ...]:
 
 
 def _timeout(rule: Rule) -> float | None:
-    """The default is not what an operator wanted programs to wait."""
-    said = rule.timeout != Rule.model_fields["timeout"].default
-    return rule.timeout.total_seconds() if said else None
+    """A default that nobody wrote is not what an operator wanted programs to wait."""
+    return rule.timeout.total_seconds() if rule.timeout_written else None
 
 
 def agent_context(view: RequestView) -> Any:

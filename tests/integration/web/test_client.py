@@ -352,6 +352,53 @@ async def test_policy_says_how_long_a_program_waits(
         await caller.ask("delete_records", ARGUMENTS)
 
 
+WRITTEN = """
+[[checkpoint]]
+checkpoint_id = "day"
+action_pattern = "day"
+timeout = "24h"
+
+[[checkpoint]]
+checkpoint_id = "seconds"
+action_pattern = "seconds"
+timeout_seconds = 86400
+
+[[checkpoint]]
+checkpoint_id = "silent"
+action_pattern = "silent"
+"""
+IN_DEFAULTS = '[defaults]\ntimeout = "24h"\n' + WRITTEN
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("policy", "waits"),
+    [
+        (WRITTEN, {"day": DAY, "seconds": DAY, "silent": None, "unmatched": None}),
+        (IN_DEFAULTS, dict.fromkeys(("day", "seconds", "silent", "unmatched"), DAY)),
+    ],
+    indirect=["policy"],
+)
+async def test_a_deadline_that_policy_writes_counts_even_if_it_is_the_default(
+    site: Street, caller: Caller, waits: dict[str, float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program without a timeout of its own waits on where `24h` is written, and for 30 s where nothing is."""
+    monkeypatch.setattr(operations, "TIMEOUT", 0.2)
+    asking = {action: asyncio.create_task(caller.ask(action, {}, key=action)) for action in waits}
+    silent = [asking[action] for action, seconds in waits.items() if seconds is None]
+    for ended in await asyncio.gather(*silent, return_exceptions=True):
+        assert "nobody has decided within 0.2 s" in str(ended)
+    await waiting(site, len(waits))
+    for action, seconds in waits.items():
+        review = await caller.get(action)
+        assert (review.status, review.raw["timeout_seconds"]) == ("waiting", seconds)
+        await caller.withdraw(action)
+    for action, seconds in waits.items():
+        if seconds is not None:
+            with pytest.raises(CollaborationError, match="withdrawn"):
+                await asking[action]
+
+
 async def test_policy_may_need_nobody(site: Street, caller: Caller) -> None:
     """What the checkpoints let run runs at once, without a request and without a claim."""
     decision = await caller.ask("read_records", {"table_name": "users"})
