@@ -22,8 +22,8 @@ FOR_PEOPLE = Backoff(first=1.0, longest=60.0)
 UNKNOWN = Backoff(first=1.0, longest=300.0)
 """Between attempts: while Slack is unavailable, or people must fix something; for an unknown reason."""
 
-REPORT_AFTER = 6
-"""Attempts (about a minute) until operators are notified."""
+REPORT_AFTER = 60.0
+"""Seconds of attempts until operators are notified, and until a message that nobody needs is given up."""
 
 _PAUSES = {
     Meaning.CHANNEL: FOR_PEOPLE,
@@ -103,14 +103,14 @@ class Failures:
         # Report first: after a crash in between, the next attempt still reports it.
         if error.meaning is Meaning.CHANNEL:
             await report_trouble(self._db, due, await self._trouble(due, words), self.admin)
-        elif due.attempts == REPORT_AFTER or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
+        elif _just_overdue(due, error) or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
             await report_trouble(self._db, due, words, self.admin)
         # Updates can be repeated, so only a post is ambiguous.
         ambiguous = (error.taken and due.ts is None) or due.ambiguous
         if error.seconds:
             return Postponed(due, words, 0.0, pause=error.seconds, ambiguous=ambiguous)
         refused = error.meaning in (Meaning.CHANNEL, Meaning.UNKNOWN)
-        seconds = _PAUSES.get(error.meaning, FOR_SLACK).after(due.attempts + 1)
+        seconds = _wait(due.attempts, error)
         return Postponed(due, words, seconds, pause=self._pace, ambiguous=ambiguous, refused=refused)
 
     async def _trouble(self, due: DueMessage, words: str) -> str:
@@ -126,7 +126,23 @@ class Failures:
 def _is_unseen_for_good(due: DueMessage, error: SlackError) -> bool:
     """Nobody can decide it any more, so it need not wait until people have mended its channel."""
     refused = isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN
-    return due.unseen and (error.meaning is Meaning.CHANNEL or (refused and due.attempts >= REPORT_AFTER))
+    return due.unseen and (
+        error.meaning is Meaning.CHANNEL or (refused and _tried_for(due, error) >= REPORT_AFTER)
+    )
+
+
+def _wait(attempts: int, error: SlackError) -> float:
+    return _PAUSES.get(error.meaning, FOR_SLACK).after(attempts + 1)
+
+
+def _tried_for(due: DueMessage, error: SlackError) -> float:
+    """Seconds of our own waits, so that the limit holds whatever the waits are."""
+    return sum(_wait(attempt, error) for attempt in range(due.attempts))
+
+
+def _just_overdue(due: DueMessage, error: SlackError) -> bool:
+    """True for one attempt, so operators are notified once."""
+    return 0 <= _tried_for(due, error) - REPORT_AFTER < _wait(due.attempts - 1, error)
 
 
 def _cause(error: SlackError) -> str:

@@ -38,7 +38,7 @@ async def test_documented_errors_end_in_a_card_or_a_report(office: Office, metho
         await office.execute("UPDATE outlet SET trouble = NULL, trouble_since = NULL")
         await office.execute("DELETE FROM delivery WHERE kind = 'direct'")
         await office.touch(asked)
-        await office.execute("UPDATE delivery SET attempts = 6 WHERE state = 'pending'")
+        await office.execute("UPDATE delivery SET attempts = 12 WHERE state = 'pending'")
         if method == POST:
             await office.execute("UPDATE card_place SET ts = NULL")
         fault = office.slack.faults.error(method, code)
@@ -60,6 +60,27 @@ def _is_tried(code: str, method: str) -> bool:
     """All unknown codes take one way, which a few of them show."""
     shown = {"message_limit_exceeded", "update_failed", "is_inactive", "restricted_action_read_only_channel"}
     return meaning_of(code, method) is not Meaning.UNKNOWN or code in shown
+
+
+async def test_an_outage_is_told_after_a_minute_of_attempts(office: Office) -> None:  # noqa: F811
+    """Operators read of it once, between one and one and a half minutes after the first attempt."""
+    office.open_admin_channel()
+    await ask(office.db)
+    office.slack.faults.http_500(POST, times=None)
+    tried, told = 0.0, []
+    while tried < 180:
+        await office.tell()
+        if await office.column("SELECT id FROM delivery WHERE kind = 'direct'"):
+            await office.execute("DELETE FROM delivery WHERE kind = 'direct'")
+            await office.execute("UPDATE outlet SET trouble = NULL, trouble_since = NULL")
+            told.append(tried)
+        [wait] = await office.column(
+            "SELECT extract(epoch FROM not_before - clock_timestamp()) FROM delivery WHERE kind = 'card'"
+        )
+        tried += float(wait)
+        await office.hurry()
+    [after] = told
+    assert 50 < after < 90
 
 
 @pytest.mark.parametrize("code", ["invalid_blocks", "msg_too_long", "metadata_too_large", "no_text"])
