@@ -137,21 +137,28 @@ def test_facts_are_read_for_it() -> None:
     assert not policy.reads_facts("other")
 
 
-ORDER: dict[int, tuple[Policy, dict[str, Any], str]] = {
-    1: (Policy((ALWAYS,), denials=(NEVER,)), {"price": 10001}, "denied"),
-    2: (Policy((LARGE, ALWAYS)), {"price": 5}, "asked under that checkpoint"),
-    3: (Policy((LARGE,), ALLOW), {"price": 5, "requires_approval": True}, "asked under the defaults"),
-    4: (
-        Policy((), Defaults(unmatched="deny"), denials=(NEVER,)),
-        {"price": 5, "facts_failed": False},
-        "denied",
-    ),
-    5: (Policy((), ALLOW), {"facts_failed": True, "read_only": True}, "asked under the defaults"),
-    6: (Policy((LARGE,), Defaults(unmatched="deny")), {"price": 5}, "runs"),
-    7: (Policy((), Defaults(unmatched="deny")), {"read_only": True}, "runs"),
-    8: (Policy(denials=(NEVER,)), {"price": 5}, "asked under the defaults"),
-}
-"""For each line of the table in docs/policy.md a call that no earlier line catches, and its outcome."""
+SMALL = Rule(checkpoint_id="small", action_pattern="pay", when="args.order_id < 7", on_reject="stop")
+DENY_UNMATCHED = Defaults(unmatched="deny")
+LATER: dict[str, Any] = {"facts_failed": True, "requires_approval": True}
+ORDER: list[tuple[int, Policy, dict[str, Any], str | None]] = [
+    (1, Policy((ALWAYS,), DENY_UNMATCHED, denials=(NEVER,)), LATER, "never"),
+    (1, Policy((), DENY_UNMATCHED, denials=(NEVER,)), {"price": 10001, "read_only": True}, "never"),
+    (2, Policy((SMALL, ALWAYS, LARGE), DENY_UNMATCHED), LATER, "always"),
+    (2, Policy((SMALL, ALWAYS), ALLOW), {"read_only": True}, "always"),
+    (3, Policy((), DENY_UNMATCHED), LATER, "requires_approval"),
+    (3, Policy((SMALL,), ALLOW), LATER, "requires_approval"),
+    (3, Policy((), ALLOW), {"requires_approval": True, "read_only": True}, "requires_approval"),
+    (4, Policy((), DENY_UNMATCHED), {"facts_failed": True}, None),
+    (4, Policy((), DENY_UNMATCHED, denials=(NEVER,)), {}, None),
+    (5, Policy((SMALL,), DENY_UNMATCHED), {"facts_failed": True}, "facts_failed"),
+    (5, Policy((), DENY_UNMATCHED), {"facts_failed": True, "read_only": True}, "facts_failed"),
+    (5, Policy((), ALLOW), {"facts_failed": True}, "facts_failed"),
+    (6, Policy((SMALL,), DENY_UNMATCHED), {}, None),
+    (7, Policy((), DENY_UNMATCHED), {"read_only": True}, None),
+    (7, Policy((), ALLOW, denials=(NEVER,)), {}, None),
+    (8, Policy((), denials=(NEVER,)), {}, "unmatched"),
+]
+"""Calls that no earlier line of the table in docs/policy.md catches, and later ones would; the checkpoint named."""
 
 
 def lines() -> dict[int, str]:
@@ -161,14 +168,17 @@ def lines() -> dict[int, str]:
 
 
 def test_the_documentation_has_the_order_of_evaluation() -> None:
-    """Each line of the table in docs/policy.md says what happens."""
-    found: dict[int, str] = {}
-    for number, (policy, call, _) in ORDER.items():
+    """Each line of the table in docs/policy.md decides before all later ones that fit, too."""
+    found: list[tuple[int, str, str | None]] = []
+    for number, policy, call, _ in ORDER:
         judged = judge(policy, **call)
         own = judged.rule is not None and judged.rule in policy.rules
         asked = "asked under that checkpoint" if own else "asked under the defaults"
-        found[number] = {"deny": "denied", "run": "runs", "ask": asked}[judged.verdict]
-    assert found == {number: outcome for number, (_, _, outcome) in ORDER.items()} == lines()
+        outcome = {"deny": "denied", "run": "runs", "ask": asked}[judged.verdict]
+        found.append((number, outcome, judged.checkpoint_id))
+    table = lines()
+    assert found == [(number, table[number], name) for number, _, _, name in ORDER]
+    assert {number for number, *_ in ORDER} == table.keys()
 
 
 DENY = """
