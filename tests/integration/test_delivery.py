@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import monotonic
 from typing import Any
 
@@ -1032,6 +1033,18 @@ async def test_a_card_that_cannot_be_drawn_holds_up_no_other(
     assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
     [seconds] = await office.column(_SECONDS_OF_REST)
     assert seconds > 0.5
+
+
+async def test_small_print_leaves_half_the_pace_to_people(office: Office) -> None:
+    """Cards that nobody waits for are changed at most once in two paces."""
+    asked = [await ask(office.db) for _ in range(3)]
+    await office.tell_all()
+    async with office.db.transaction() as tx:
+        outbox.enqueue(tx, [outbox.redrawn_card(REVIEWS, each.request_id) for each in asked])
+    await office.drain(pace=0.5).run(TEAM, CHANNEL)
+    times = [call.at for call in office.slack.calls_of(UPDATE)]
+    assert len(times) == 3
+    assert min(later - sooner for sooner, later in pairwise(times)) >= 2 * 0.5
 
 
 A_MINUTE_PASSES = "UPDATE card_place SET ts = (CAST(ts AS numeric) - 61)::text WHERE ts IS NOT NULL"
