@@ -12,7 +12,7 @@ from slackbot.cards.flood_digest import (
     flood_digest_card,
     outdated_digest_card,
 )
-from slackbot.cards.lines import run_line, run_root, thread_line
+from slackbot.cards.lines import REQUEST_LINES, RUN_LINES, run_line, run_root, thread_line
 from slackbot.cards.lists import (
     DIRECT,
     AgentLine,

@@ -35,7 +35,7 @@ MAX_PEOPLE = 20
 MAX_TITLE = 80
 
 # line -> (sentence, label of the quoted `text`)
-_REQUEST_LINES = {
+REQUEST_LINES = {
     **{each.status.word: (each.heading, f"{each.own_words}:") for each in ENDED},
     "voted": ("One vote", "Note:"),
     "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
@@ -93,7 +93,7 @@ _GIVEN_UP = (
     "⚠ Slack did not accept a message, so it was given up (`signoff deliveries` lists such messages). Fix the cause, "
     "then run `signoff deliveries retry --all`"
 )
-_RUN_LINES = {
+RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
     "voted": ("One vote", "About:"),
@@ -161,7 +161,7 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
     if kind == "closed":
         return _closed(body, delivery_id)
     outcome = _OUTCOME_LINES.get(kind)
-    words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
+    words, label = REQUEST_LINES.get(kind) or _unknown(kind)
     words, body = _settled(_voted(words, body), body)
     return _line(kind, words, label, body, delivery_id, outcome)
 
@@ -180,7 +180,7 @@ def _closed(body: Mapping[str, Any], delivery_id: object | None) -> Card:
 
 def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
     kind = str(body.get("line"))
-    words, label = _RUN_LINES.get(kind) or _unknown(kind)
+    words, label = RUN_LINES.get(kind) or _unknown(kind)
     if kind == "answer":
         return answer_line(words, body, delivery_id)
     words, body = _settled(_voted(words, body), body)

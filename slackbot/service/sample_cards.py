@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
@@ -15,7 +16,7 @@ from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.cards import Card, FloodDigest
 
-_REQUEST, _RUN, _CALL = (UUID(int=number) for number in (1, 2, 3))
+_REQUEST, _RUN, _CALL, _EXECUTION = (UUID(int=number) for number in (1, 2, 3, 4))
 
 
 def sample_cards(person: Person, channel_id: str, at: datetime) -> Iterator[tuple[str, Card]]:
@@ -33,7 +34,7 @@ def sample_cards(person: Person, channel_id: str, at: datetime) -> Iterator[tupl
             (RequestStatus.REJECTED, Verdict.REJECT),
         )
     }
-    attempt = ExecutionView(UUID(int=4), 1, ExecutionStatus.IN_DOUBT, at, at, "its worker stopped")
+    attempt = ExecutionView(_EXECUTION, 1, ExecutionStatus.IN_DOUBT, at, at, "its worker stopped")
     yield "a card that waits", cards.request_card(waiting)
     for outcome, view in decided.items():
         yield f"a card that is {outcome.word}", cards.request_card(view)
@@ -45,12 +46,44 @@ def sample_cards(person: Person, channel_id: str, at: datetime) -> Iterator[tupl
     yield "the full text of a request", cards.request_details(waiting)
     yield "a run's message", cards.run_root(_run(person, channel_id, at))
     yield "an answer", cards.run_line({"line": "answer", "text": "It is **refunded**:\n\n* order 7"})
-    who = {"team": person.team_id, "user": person.user_id}
-    yield "a thread's line", cards.thread_line({"line": "rejected", **who, "reason": "It is another order."})
+    body = _body(person, at)
+    about_request = [cards.thread_line({**body, "line": kind}) for kind in (*cards.REQUEST_LINES, "closed")]
+    about_run = [cards.run_line({**body, "line": kind}) for kind in cards.RUN_LINES]
+    yield "a request's lines", cards.combine_lines(about_request)
+    yield "a run's lines", cards.combine_lines(about_run)
+    yield "a line in plain form", cards.plain_message(about_request[0], findable=True)
     digest = FloodDigest("refunds", 12, Risk.HIGH, {"process_refund": 12}, at, ())
     yield "a digest", cards.flood_digest_card(digest)
+    yield "an ended digest", cards.flood_digest_card(replace(digest, waiting=0))
+    yield "an earlier digest", cards.outdated_digest_card("refunds", "https://shop.slack.com/archives/C0/p1")
     yield "a note about expired requests", cards.unseen_card(2, [waiting], channel_id=channel_id)
     yield "help", cards.usage("/approvals")
+    yield (
+        "an error",
+        cards.misunderstood_command("/agent", "There is no agent “refund”.", guess="/agent list"),
+    )
+    yield "a list of agents", cards.agent_list([cards.AgentLine("refunds", "1", ("process_refund",))])
+    yield "a list of runs", cards.run_list([_run(person, channel_id, at)], cancellable=frozenset({_RUN}))
+    yield "a start", cards.run_started(_run(person, channel_id, at))
+
+
+def _body(person: Person, at: datetime) -> dict[str, Any]:
+    """Everything that a line may say."""
+    return {
+        "team": person.team_id,
+        "user": person.user_id,
+        "reason": "It is another order.",
+        "text": "wrong size",
+        "at": at.isoformat(),
+        "seconds": 1.2,
+        "needed": 1,
+        "people": [person.user_id],
+        "changes": [{"path": "order_id", "before": 7, "after": 8}],
+        "tool": "process_refund",
+        "run": str(_RUN),
+        "execution": str(_EXECUTION),
+        "open": str(_REQUEST),
+    }
 
 
 def _view(person: Person, channel_id: str, at: datetime) -> RequestView:
