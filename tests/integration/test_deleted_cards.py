@@ -53,6 +53,21 @@ async def test_a_deleted_waiting_card_comes_back_without_its_event(http_house: H
     assert await house.column("SELECT status::text FROM approval_request") == ["approved"]
 
 
+async def test_a_card_is_looked_at_after_an_hour(office: Office) -> None:  # noqa: F811
+    """An hour after it was posted, changed or looked at, so that a lost one is back within about an hour."""
+    asked = await ask(office.db)
+    minutes = "SELECT round(extract(epoch FROM look_at - clock_timestamp()) / 60)::int FROM card_place"
+    await office.tell_all()
+    assert await office.column(minutes) == [60]
+    await office.execute(AN_HOUR_PASSES)
+    await office.touch(asked)
+    await office.tell_all()
+    assert await office.column(minutes) == [60]
+    await office.execute(AN_HOUR_PASSES)
+    assert await _look(office) == 0
+    assert await office.column(minutes) == [60]
+
+
 async def test_a_card_is_looked_at_once_an_hour_a_few_at_a_time(office: Office) -> None:  # noqa: F811
     """Young cards and cards that were just changed not at all; those that stand stay as they are."""
     asked = [await ask(office.db, agent=f"agent-{n}") for n in range(LOOKS + 2)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SLACKBOT = Path(__file__).parents[2] / "slackbot"
-UNSEEN = {"delivery/reviewer_check.py"}
+UNSEEN = {"views.found_requests": {"delivery/reviewer_check.py"}}
 """Reads all that waits to count its reviewers: nobody is shown these lines."""
 
 
@@ -69,4 +69,4 @@ def callers() -> dict[str, set[str]]:
 )
 def test_the_front_end_has_one_way_in(function: str, module: str) -> None:
     """Listeners and routes translate; they neither vote, edit, start, cancel nor list by themselves."""
-    assert callers()[function] - UNSEEN == {f"reviewing/{module}.py"}
+    assert callers()[function] == {f"reviewing/{module}.py"} | UNSEEN.get(function, set())

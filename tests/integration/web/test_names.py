@@ -39,6 +39,18 @@ async def test_a_secret_is_no_session_of_an_agents(site: Street, base: str) -> N
     assert GITHUB not in refused.text
 
 
+async def test_a_secret_is_no_name_of_a_webhook(site: Street) -> None:
+    """Over the API either: 422 names the field and repeats no secret; nothing is stored."""
+    admin = await site.program("admin", ["admin"])
+    refused = await admin.post("/webhooks", json={"name": GITHUB, "url": "https://example.com/hook"})
+    assert refused.status_code == 422, refused.text
+    [error] = refused.json()["errors"]
+    assert error["path"] == "name"
+    assert "has the form of a secret" in error["problem"]
+    assert GITHUB not in refused.text
+    assert await column(site.db, "SELECT count(*) FROM webhook") == [0]
+
+
 @pytest.mark.parametrize(
     "words",
     [
