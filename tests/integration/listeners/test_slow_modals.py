@@ -24,6 +24,8 @@ from tests.integration.listeners.conftest import House
 from tests.patience import promised
 
 OPEN = "views.open"
+SLOW = 4.0
+"""Seconds: longer than Slack waits for an acknowledgement, and less than we wait for Slack."""
 PRESSED = (ACTION_REJECT, ACTION_APPROVE_COMMENT, ACTION_EDIT, ACTION_DETAILS)
 Press = Callable[[House], Awaitable[InteractionResult]]
 
@@ -56,11 +58,11 @@ WAYS: dict[str, Press] = {
 @pytest.mark.budgets
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_slow_modal_is_acknowledged_and_nobody_is_told_otherwise(http_house: House, way: str) -> None:
-    """Slack opens it at once and answers after 2.9 s: the click succeeds within 2.6 s, and no message follows."""
-    http_house.slack.faults.slow(OPEN, 2.9)
+    """Slack opens it at once and answers after 4 s: the click succeeds within 2.6 s, and no message follows."""
+    http_house.slack.faults.slow(OPEN, SLOW)
     answer = await WAYS[way](http_house)
     assert (answer.acked, answer.error) == (True, None)
-    assert answer.elapsed < min(promised(2.6), 2.8)  # before Slack answers
+    assert answer.elapsed < promised(2.6)
     assert len(http_house.slack.views("U0GRACE")) == 1
     await http_house.ctx.background.finish(10.0)
     assert http_house.slack.ephemeral("U0GRACE") == []
@@ -70,7 +72,7 @@ async def test_a_slow_modal_is_acknowledged_and_nobody_is_told_otherwise(http_ho
 async def test_a_form_that_opened_slowly_works(house: House) -> None:
     """The reviewer submits it before Slack has answered, and that is the decision."""
     asked, card = await house.asked()
-    house.slack.faults.slow(OPEN, 2.9)
+    house.slack.faults.slow(OPEN, SLOW)
     grace = house.slack.person("U0GRACE")
     assert (await grace.click(card, ACTION_REJECT)).acked
     reason = {"signoff:reason/signoff:reason_input": "no"}

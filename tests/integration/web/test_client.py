@@ -321,7 +321,7 @@ timeout_seconds = 2
 [[checkpoint]]
 checkpoint_id = "escalated"
 action_pattern = "escalated"
-timeout_seconds = 2
+timeout_seconds = 6
 on_timeout = "escalate"
 escalate_to = ["U0LINUS"]
 """
@@ -341,12 +341,12 @@ async def test_policy_says_how_long_a_program_waits(
         assert (raised.value.cause, raised.value.reviewer) == ("expired", None)
     assert await status(site) == ["expired", "expired"]
     running = asyncio.create_task(caller.ask("escalated", {}))
+    request = await waiting(site, 3)
     await site.house.shows(
         "SELECT escalated_at IS NOT NULL FROM approval_request WHERE status = 'waiting'", True
     )
-    await grace.decides(
-        (await column(site.db, "SELECT id FROM approval_request WHERE status = 'waiting'"))[0]
-    )
+    assert not running.done()
+    await grace.decides(request)
     assert (await running).status == "approved"
     with pytest.raises(TimeoutError, match=r"within 0\.2 s; the request was withdrawn"):
         await caller.ask("delete_records", ARGUMENTS)
