@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -166,11 +166,13 @@ async def test_the_server_says_what_it_has_and_no_more(actors: Desk, command: Pa
     """Its version and its tools, and neither prompts nor resources; a field that a tool does not know is refused by the
     tool and by its schema, and nobody is asked. A rejection is no error in its log.
     """
-    for mode in ("auto", "legacy"):
-        async with (
-            AsyncApprovalClient(actors.url, actors.key) as asking,
-            Client(server(asking), mode=mode) as client,
-        ):
+    async with AsyncExitStack() as stack:
+        asking = await stack.enter_async_context(AsyncApprovalClient(actors.url, actors.key))
+        near_by: list[AbstractAsyncContextManager[Client]] = [
+            Client(server(asking), mode=mode) for mode in ("auto", "legacy")
+        ]
+        for opening in (*near_by, connected(actors, command)):
+            client = await stack.enter_async_context(opening)
             assert client.server_info
             assert client.server_info.version == version("signoff")
             offered = client.server_capabilities.model_dump(exclude_none=True)

@@ -14,8 +14,10 @@ from agent.domain.run import AnswerKind, CallState
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.tool import Tool, tool
+from agent.usecases import requests
 from agent.usecases.executions.programs import ClaimRefused
 from tests.integration.runtime.test_runtime_calls import proposing
+from tests.integration.runtime.test_runtime_reviewing import STANDING
 
 WORDS = "The bank does that"
 ASKS = Policy((Rule(checkpoint_id="pay", action_pattern="pay", on_reject="tell_model"),))
@@ -109,3 +111,28 @@ async def test_an_approval_for_a_program_stays_while_its_action_is_denied(stage,
     on.go_by(ASKS)
     claimed = await external_calls.claim(on.services, call.id, key, digest=None, lease_seconds=60)
     assert claimed.action.arguments == {"amount": 11}
+
+
+async def test_a_retry_of_what_is_in_doubt_is_denied_by_now(stage, paid) -> None:
+    """Who settles a doubt with Retry starts nothing that policy denies; the model reads why."""
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        raise TimeoutError("the bank did not answer")
+
+    on = await stage(Agent("cashier", "Pay.", [pay]), policy=ASKS)
+    on.model.script(proposing(("pay", {"amount": 11})), "It is not possible.")
+    run_id = await on.go("cashier", "pay")
+    [call] = await on.calls(run_id)
+    await on.approve(call)
+    [call] = await on.calls(run_id)
+    assert (call.state, paid) == (CallState.IN_DOUBT, [11])
+    on.go_by(DENIES)
+    [(execution,)] = await on.sql("SELECT id FROM execution")
+    await requests.settle(on.db, execution, STANDING, "retry")
+    await on.play()
+    assert paid == [11]
+    assert WORDS in heard(on)
+    assert (await on.run(run_id)).answer == "It is not possible."

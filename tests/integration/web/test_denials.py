@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -95,17 +96,32 @@ async def test_what_waits_can_be_rejected_and_not_approved(
     await (await site.reviewer()).decides("r-1", "rejected")
 
 
-async def test_an_edit_into_what_is_denied_is_refused_with_the_reason(site: Street) -> None:
+async def edit_by_click(site: Street) -> str:
+    grace = site.house.slack.person(GRACE.user_id)
+    await grace.click(await site.house.card(), "signoff:edit")
+    form = site.house.slack.views(GRACE.user_id)[-1]
+    return str((await grace.submit(form, {"signoff:edit:0/signoff:field": "4"})).response)
+
+
+async def edit_by_page(site: Street) -> str:
+    [asked] = await column(site.db, "SELECT id FROM approval_request")
+    reader = await Porch(site.house, site.service).visitor(GRACE.user_id)
+    await reader.open(f"/inbox/requests/{asked}")
+    fields = re.findall(r'name="there" value="([^"]+)"', reader.page)
+    typed = dict(zip(fields, ("4", "customers"), strict=True))
+    await reader.send(f"/inbox/requests/{asked}/edit", {"revision": "1", "there": fields, **typed})
+    return reader.words
+
+
+@pytest.mark.parametrize("door", [edit_by_click, edit_by_page])
+async def test_an_edit_into_what_is_denied_is_refused_with_the_reason(
+    site: Street, door: Callable[[Street], Awaitable[str]]
+) -> None:
     """The form of the edit says why, and the request stays as it was."""
     await apply(site, DENYING)
     program = await site.program()
     await program.ask(arguments={"table_name": "customers", "count": 2})
-    grace = site.house.slack.person(GRACE.user_id)
-    await grace.click(await site.house.card(), "signoff:edit")
-    answer = await grace.submit(
-        site.house.slack.views(GRACE.user_id)[-1], {"signoff:edit:0/signoff:field": "4"}
-    )
-    assert WORDS in str(answer.response)
+    assert WORDS in await door(site)
     assert (await program.get("/pending/r-1")).json()["revision"] == 1
 
 
