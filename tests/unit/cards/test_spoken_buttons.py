@@ -16,7 +16,7 @@ from agent.domain.short_ids import short_id
 from signoff.values import Risk
 from slackbot import cards
 from slackbot.cards.grant_list import GrantLine, grant_list
-from tests.unit.cards.conftest import ADA, CREATED, make_view
+from tests.unit.cards.conftest import ADA, CREATED, executed, make_view
 
 ORDERS = (12, 13)
 PAGES = cards.Pages(cards.page_value("x", page=1), cards.page_value("x", page=2))
@@ -73,8 +73,6 @@ SURFACES: dict[str, Any] = {
 
 
 def _in_doubt(view: Any) -> dict[str, Any]:
-    from tests.unit.cards.conftest import executed  # noqa: PLC0415
-
     return executed(ExecutionStatus.IN_DOUBT, "no answer")
 
 
