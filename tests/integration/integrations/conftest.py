@@ -154,6 +154,7 @@ def policy() -> str:
 async def actors(site: Street, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:  # noqa: F811
     """The service, a key that may ask, and Grace; programs are killed at the end of the test."""
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
+    monkeypatch.setenv("AGNO_TELEMETRY", "false")
     key = await api_keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
     opened = Desk(site, key, await site.reviewer())
     yield opened

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import agno.os  # noqa: F401 - the example's process is forked from one that has loaded it
 import httpx
 import pytest
 from agno.agent import Agent
 from agno.db.sqlite import SqliteDb
 from agno.models.openai import OpenAIChat
+from agno.os import AgentOS
 from agno.run.base import RunStatus
 from agno.tools import tool
 from agno.tools.function import Function
@@ -62,12 +62,6 @@ class Cleaner:
     def begin(self, task: str = TASK, key: str = "run-1") -> asyncio.Task[Any]:
         """A run of its own, which waits for people."""
         return asyncio.create_task(self.approvals.run(self.agent, task, key=key))
-
-
-@pytest.fixture(autouse=True)
-def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agno has no event for a running agent."""
-    monkeypatch.setenv("AGNO_TELEMETRY", "false")
 
 
 @pytest.fixture
@@ -196,6 +190,25 @@ async def test_a_card_closes_with_the_run_that_asked(
     later = cleaner if known else Cleaner(actors, tmp_path / "runs.db")
     later.agent.set_id()
     assert await later.approvals.resume_paused(later.agent) == []
+    assert await actors.statuses() == ["cancelled", "waiting"]
+    assert not cleaner.deleted
+
+
+async def test_a_card_closes_with_the_run_that_agent_os_continues(actors: Desk, cleaner: Cleaner) -> None:
+    """AgentOS' own route for continuing a run withdraws the run's question, and no other."""
+    cleaner.approvals._timeout = 0
+    for key in ("run-1", "run-2"):
+        with pytest.raises(TimeoutError):
+            await cleaner.begin(key=key)
+    assert await cleaner.approvals.resume_paused(cleaner.agent) == []
+    app = AgentOS(agents=[cleaner.agent], telemetry=False).get_app()
+    run: Any = cleaner.agent.db.get_run("run-1")  # type: ignore[union-attr]
+    tools = [each.to_dict() | {"confirmed": False, "confirmation_note": "Not now"} for each in run.tools]
+    fields = {"tools": json.dumps(tools), "session_id": run.session_id, "stream": "false"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://agent-os") as client:
+        answer = await client.post("/agents/cleaner/runs/run-1/continue", data=fields)
+        assert answer.status_code == 200, answer.text
+    assert await cleaner.approvals.resume_paused(cleaner.agent) == []
     assert await actors.statuses() == ["cancelled", "waiting"]
     assert not cleaner.deleted
 

@@ -80,11 +80,6 @@ def delegate(member: str = "cleaner") -> list[tuple[str, Any]]:
     return [("delegate_task_to_member", {"member_id": member, "task": "Delete old users"})]
 
 
-@pytest.fixture(autouse=True)
-def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGNO_TELEMETRY", "false")
-
-
 @pytest.fixture
 async def crew(actors: Desk, tmp_path: Path) -> AsyncIterator[Crew]:
     made = Crew(actors, tmp_path / "runs.db")
