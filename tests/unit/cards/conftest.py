@@ -20,6 +20,7 @@ from slack_sdk.models.views import View
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import DecisionView, ExecutionView, RequestView, VoteView
 from agent.domain.rules import Rule
+from agent.domain.run import RunStatus, RunView
 from signoff import visible_text
 from signoff.values import Action, Person, Risk
 from slackbot.cards import Card
@@ -82,6 +83,29 @@ def make_view(**changes: Any) -> RequestView:
     of_view = {field.name for field in fields(RequestView)}
     changes = {name: given for name, given in changes.items() if name in of_view or name not in terms}
     return replace(view, rule=RULE.model_copy(update=terms), **changes)
+
+
+def make_run(**changes: Any) -> RunView:
+    """A run of Grace's that works."""
+    run = RunView(
+        id=UUID(int=3),
+        agent="refunds",
+        agent_version="1",
+        task="Refund it",
+        status=RunStatus.WORKING,
+        cause=None,
+        requester=GRACE,
+        parent_run_id=None,
+        channel_id="C0REVIEW",
+        thread_ts=None,
+        turn=1,
+        steps=1,
+        tokens=1,
+        awaiting_calls=0,
+        created_at=CREATED,
+        updated_at=CREATED,
+    )
+    return replace(run, **changes)
 
 
 def decided(outcome: RequestStatus, reason: str | None = None, who: Person | None = GRACE) -> dict[str, Any]:

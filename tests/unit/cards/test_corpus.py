@@ -18,12 +18,13 @@ import pytest
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_line import Count, HistoryLine, RequestLine
 from agent.domain.request_view import Change, VoteView
-from agent.domain.run import RunStatus, RunView
+from agent.domain.run import RunStatus
 from signoff.canonical import canonical_bytes
 from signoff.values import Action, Person, Risk
 from slackbot import cards
 from tests.stress.budget import full
 from tests.stress.rounds import counted
+from tests.unit.cards.conftest import make_run
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
 CARRY = "n0nce_n0nce.01930000-0000-7000-8000-000000000001.1 C0REVIEW 1700000000.000100"
@@ -250,9 +251,13 @@ def judge_lists(random: Random, views: list[Any], referee: Any) -> None:
         for each in views
     ]
     runs = [
-        RunView(
-            each.id, each.agent, "1", each.description, random.choice(list(RunStatus)), text(random), person, None,
-            "C0REVIEW", None, 1, 1, 1, 0, AT, AT,
+        make_run(
+            id=each.id,
+            agent=each.agent,
+            task=each.description,
+            status=random.choice(list(RunStatus)),
+            cause=text(random),
+            requester=person,
         )
         for each in views
     ]  # fmt: skip

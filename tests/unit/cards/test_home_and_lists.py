@@ -11,9 +11,10 @@ import pytest
 
 from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_line import Count, HistoryLine, RequestLine
-from agent.domain.run import RunStatus, RunView
+from agent.domain.run import RunStatus
 from signoff.values import Person, Risk
 from slackbot import cards
+from tests.unit.cards.conftest import make_run
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
 LINK = "https://team.slack.com/archives/C0REVIEW/p1"
@@ -32,28 +33,12 @@ LINE = RequestLine(
     0,
     2,
 )
+
 DECIDED = HistoryLine(
     UUID(int=2), "Refund order 8", "refunds", Risk.LOW, RequestStatus.REJECTED, GRACE, AT, AT, "C0REVIEW", "1.1", 0, 1,
     GRACE, AT, "Wrong amount", ("C0REVIEW", "1.1"),
 )  # fmt: skip
-RUN = RunView(
-    UUID(int=3),
-    "refunds",
-    "1",
-    "Refund it",
-    RunStatus.WORKING,
-    None,
-    GRACE,
-    None,
-    "C0REVIEW",
-    "1.1",
-    1,
-    1,
-    1,
-    0,
-    AT,
-    AT,
-)
+RUN = make_run(thread_ts="1.1", created_at=AT, updated_at=AT)
 
 
 def buttons(referee: Any, blocks: Any) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Repo
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_line import HistoryLine, RequestLine
 from agent.domain.request_view import Change, EarlierRejection
-from agent.domain.run import RunStatus, RunView
+from agent.domain.run import RunStatus
 from signoff.values import Action, Person, Risk
 from slackbot.cards import (
     AgentForm,
@@ -52,6 +52,7 @@ from slackbot.cards import (
 )
 from slackbot.cards.stats import stats
 from tests.stress.rounds import counted
+from tests.unit.cards.conftest import make_run
 
 
 def report_about(name: str) -> Report:
@@ -426,9 +427,15 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
     ]
     lines += [run_line({"line": line, **body}) for line in ("answer", "pending", "retrying", attack)]
     lines += [run_line({"line": "answer", "text": attack * 50, "run": str(UUID(int=1)), "turn": 3})]
-    run = RunView(
-        UUID(int=1), attack, attack, attack, RunStatus.FAILED, attack, person, None, attack, None, 1, 1, 1, 0, at, at
-    )  # fmt: skip
+    run = make_run(
+        agent=attack,
+        agent_version=attack,
+        task=attack,
+        status=RunStatus.FAILED,
+        cause=attack,
+        requester=person,
+        channel_id=attack,
+    )
     row = RequestLine(
         UUID(int=1), attack, attack, Risk.LOW, RequestStatus.WAITING, person, at, at, attack, None, 0, 1
     )  # fmt: skip

@@ -11,12 +11,12 @@ import pytest
 
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_line import HistoryLine, RequestLine
-from agent.domain.run import RunStatus, RunView
+from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
 from slackbot import cards
 from slackbot.cards.grant_list import GrantLine, grant_list
-from tests.unit.cards.conftest import ADA, CREATED, executed, make_view
+from tests.unit.cards.conftest import ADA, CREATED, executed, make_run, make_view
 
 ORDERS = (12, 13)
 PAGES = cards.Pages(cards.page_value("x", page=1), cards.page_value("x", page=2))
@@ -41,8 +41,7 @@ def lines(kind: type[RequestLine]) -> list[Any]:
 
 
 def runs() -> list[RunView]:
-    facts = (RunStatus.WORKING, None, ADA, None, "C0REVIEW", None, 1, 1, 1, 0, CREATED, CREATED)
-    return [RunView(ident(n), "refunds", "1", about(n), *facts) for n in ORDERS]
+    return [make_run(id=ident(n), task=about(n), requester=ADA) for n in ORDERS]
 
 
 def doubt(order: int) -> Any:
