@@ -187,9 +187,7 @@ def slack_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-_ISOLATE = re.compile(
-    '(?<=[“«"])\u2068([^\u2066-\u2069]*)\u2069(?:(?=[”»"])|(?=(… [0-9,]+ more characters)))'
-)
+_ISOLATE = re.compile('(?<=[“«"])\u2068([^\u2066-\u2069]*)\u2069(?=(… [0-9,]+ more characters)?)')
 
 
 def _right_to_left(text: str) -> bool:
