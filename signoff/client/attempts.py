@@ -10,7 +10,7 @@ from uuid import uuid4
 from signoff.canonical import canonical_bytes
 from signoff.client.effects import HttpRequest, Operation
 from signoff.client.facts import FactsOrFunction, look_up_now
-from signoff.client.operations import PATIENCE, TIMEOUT, get, give_up, path_of
+from signoff.client.operations import BY_POLICY, PATIENCE, WaitLimit, decided_or_left, get, path_of
 from signoff.client.retries import send_with_retries
 from signoff.client.reviews import Approval, ClaimedAction, Review, concluded
 from signoff.description import bounded
@@ -31,7 +31,7 @@ def claim(
     attempt: str | None = None,
     patience: float = PATIENCE,
     facts: FactsOrFunction = None,
-    timeout: Duration | None = TIMEOUT,
+    timeout: Duration | WaitLimit | None = BY_POLICY,
     keep: bool = True,
 ) -> Operation[ClaimedAction]:
     """Claim an approval to act on it now: once, and only before it lapses.
@@ -43,25 +43,23 @@ def claim(
 
     ``facts`` are sent again with their current values. A function is called with the arguments of an Approval; if it
     fails, FactsFailed is raised. If the facts differ from those approved, people are asked again, and the claim waits
-    up to ``timeout``, then raises TimeoutError; the request stays open unless ``keep`` is false. With `None` it does
-    not wait and raises ApiError (409, `facts-changed`).
+    up to ``timeout``, then raises TimeoutError; the request stays open unless ``keep`` is false. By default it waits as
+    `ask` does without a timeout. With `None` it does not wait and raises ApiError (409, `facts-changed`).
     """
-    seconds = None if timeout is None else seconds_of(timeout)
+    limit = None if timeout is None else WaitLimit.of(timeout)
     lease_seconds = None if lease is None else seconds_of(lease)
     while True:
         answer = yield from look_up_now(facts, decision)
         try:
             return (yield from _claim(decision, answer, lease_seconds, attempt, patience))
         except ApiError as changed:
-            if changed.kind != "facts-changed" or seconds is None:
+            if changed.kind != "facts-changed" or limit is None:
                 raise
             again = str(changed.problem["id"])
         log.info(
             "asked again: the facts or the policy have changed since people approved it (request %s)", again
         )
-        review = yield from get(again, wait=seconds)
-        if review.status == "waiting":
-            review = yield from give_up(review, seconds, keep=keep)
+        review = yield from decided_or_left((yield from get(again)), limit, time.monotonic(), keep=keep)
         decision = concluded(review, decision.arguments if isinstance(decision, Approval) else None)
 
 

@@ -22,7 +22,7 @@ from signoff.client.effects import (
 )
 from signoff.client.facts import FactsFunction
 from signoff.client.guarded_function import GuardedFunction, TextOrFunction
-from signoff.durations import Duration, seconds_of
+from signoff.durations import Duration
 from signoff.sessions import checked_session
 
 P = ParamSpec("P")
@@ -142,7 +142,7 @@ class ApprovalClient:
         """
 
         _check_parentheses(action)
-        seconds = None if timeout is None else seconds_of(timeout)
+        limit = operations.WaitLimit.of(timeout)
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
             if inspect.iscoroutinefunction(function):
@@ -150,7 +150,7 @@ class ApprovalClient:
             name = action or function.__name__
             own = self._session if session is None else session
             guard = GuardedFunction(
-                function, name, seconds, key, description, context, requester, lease, facts, own
+                function, name, limit, key, description, context, requester, lease, facts, own
             )
 
             @wraps(function)
@@ -237,7 +237,7 @@ class AsyncApprovalClient:
         """Decorator for async functions; see `ApprovalClient.requires_approval`."""
 
         _check_parentheses(action)
-        seconds = None if timeout is None else seconds_of(timeout)
+        limit = operations.WaitLimit.of(timeout)
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
             if not inspect.iscoroutinefunction(function):
@@ -245,7 +245,7 @@ class AsyncApprovalClient:
             name = action or function.__name__
             own = self._session if session is None else session
             guard = GuardedFunction(
-                function, name, seconds, key, description, context, requester, lease, facts, own
+                function, name, limit, key, description, context, requester, lease, facts, own
             )
 
             @wraps(function)

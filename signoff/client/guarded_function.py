@@ -29,7 +29,7 @@ class GuardedFunction:
 
     function: Callable[..., Any]
     action: str
-    timeout: float | None
+    timeout: operations.WaitLimit
     key: TextOrFunction = None
     description: TextOrFunction = None
     context: Any = None
@@ -65,7 +65,7 @@ class GuardedFunction:
             decision,
             lease=self.lease,
             facts=self.facts,
-            timeout=operations.TIMEOUT if self.timeout is None else self.timeout,
+            timeout=self.timeout,
             keep=self.key is not None,
         )
         try:

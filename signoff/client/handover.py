@@ -5,7 +5,7 @@ import logging
 from signoff.client.attempts import claim, report
 from signoff.client.effects import Operation
 from signoff.client.facts import FactsOrFunction
-from signoff.client.operations import PATIENCE, TIMEOUT
+from signoff.client.operations import PATIENCE, WaitLimit
 from signoff.client.reviews import Approval, ClaimedAction
 from signoff.durations import Duration
 from signoff.errors import SignoffError
@@ -19,7 +19,7 @@ def hand_over(
     decision: Approval,
     *,
     facts: FactsOrFunction = None,
-    timeout: Duration | None = TIMEOUT,
+    timeout: Duration | WaitLimit | None,
     patience: float = PATIENCE,
 ) -> Operation[ClaimedAction]:
     """Claim an approval for a program that does not report.

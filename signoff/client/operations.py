@@ -4,6 +4,7 @@ import logging
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -46,13 +47,33 @@ EARLY = 0.5
 VERSION = "external"
 
 
+@dataclass(frozen=True, slots=True)
+class WaitLimit:
+    """How long a program waits for people: `seconds`, or as long as policy says if that comes first."""
+
+    seconds: float
+    policy_first: bool
+
+    @classmethod
+    def of(cls, given: Duration | WaitLimit | None, otherwise: Duration | None = None) -> WaitLimit:
+        """``otherwise`` (default: 30 s) where neither the program nor policy says. Raises ValueError."""
+        if isinstance(given, WaitLimit):
+            return given
+        if given is not None:
+            return cls(seconds_of(given), policy_first=False)
+        return cls(TIMEOUT if otherwise is None else seconds_of(otherwise), policy_first=True)
+
+
+BY_POLICY = WaitLimit.of(None)
+
+
 def ask(
     action: str | None,
     arguments: Mapping[str, Any] | None = None,
     *,
     description: str | None = None,
     context: Any = None,
-    timeout: Duration | None = None,
+    timeout: Duration | WaitLimit | None = None,
     key: str | None = None,
     requester: str | None = None,
     agent: str | None = None,
@@ -76,7 +97,7 @@ def ask(
     also a TimeoutError, if it expires; ApiError, Conflict (the key was used for other content), MalformedArguments,
     ValueError (no such session) and Unreachable.
     """
-    seconds = None if timeout is None else seconds_of(timeout)
+    limit = WaitLimit.of(timeout)
     began = time.monotonic()
     arguments = as_judged(arguments)
     asked = yield from submit(
@@ -90,15 +111,13 @@ def ask(
         rationale=rationale,
         session=session,
         facts=facts,
-        patience=max(TIMEOUT if seconds is None else seconds, 1.0),
+        patience=max(limit.seconds, 1.0),
     )
     if isinstance(asked, Approval):
         return asked
     if asked.status == "waiting":
         log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
-        asked, waited = yield from decided_in_time(asked, seconds, began)
-        if asked.status == "waiting":
-            asked = yield from give_up(asked, waited, keep=key is not None)
+        asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
     return concluded(asked, arguments)
 
 
@@ -240,15 +259,14 @@ def decided(review: Review, deadline: float) -> Operation[Review]:
     return review
 
 
-def decided_in_time(review: Review, seconds: float | None, began: float) -> Operation[tuple[Review, float]]:
+def decided_in_time(review: Review, limit: WaitLimit, began: float) -> Operation[tuple[Review, float]]:
     """Wait as long as the program says, or policy, whose time begins again with an escalation.
 
     Returns the seconds, too. ``began``: when the program asked, monotonic.
     """
     by_policy: float | None = review.raw.get("timeout_seconds")
-    if seconds is not None or by_policy is None:
-        limit = TIMEOUT if seconds is None else seconds
-        return (yield from decided(review, began + limit)), limit
+    if by_policy is None or not limit.policy_first:
+        return (yield from decided(review, began + limit.seconds)), limit.seconds
     expires_at = None
     while review.status == "waiting" and review.expires_at != expires_at:
         expires_at = review.expires_at
@@ -256,8 +274,11 @@ def decided_in_time(review: Review, seconds: float | None, began: float) -> Oper
     return review, by_policy
 
 
-def give_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
-    """Withdraw an undecided request and raise TimeoutError, unless somebody decides just then."""
+def decided_or_left(review: Review, limit: WaitLimit, began: float, *, keep: bool) -> Operation[Review]:
+    """`decided_in_time`, or TimeoutError; the request is withdrawn unless ``keep``, or somebody decides just then."""
+    review, seconds = yield from decided_in_time(review, limit, began)
+    if review.status != "waiting":
+        return review
     if keep:
         words = f"the request stays open under its key {review.request_id}"
         raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
@@ -272,12 +293,14 @@ def give_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
 
 
 __all__ = [
+    "BY_POLICY",
+    "WaitLimit",
     "ask",
     "concluded",
     "decided",
     "decided_in_time",
+    "decided_or_left",
     "get",
-    "give_up",
     "path_of",
     "pending",
     "submit",

@@ -37,8 +37,9 @@ class Options(TypedDict, total=False):
     """Options for asking people.
 
     `context`, `requester`, `agent` and `session` (default: the thread) are those of `ApprovalClient.ask`, `lease`
-    (default: an hour) is that of `claim`; `timeout` (default: 30 s) applies to each pause. `facts` are functions of the
-    arguments, by action, or one function of action and arguments: called for the question and again for the claim.
+    (default: an hour) is that of `claim`; `timeout` applies to each pause (default: as long as policy says, else 30 s).
+    `facts` are functions of the arguments, by action, or one function of action and arguments: called for the question
+    and again for the claim.
     `idempotent`: a process killed after an approval repeats what follows; otherwise people are asked about the outcome.
     """
 

@@ -26,7 +26,6 @@ from signoff.canonical import canonical_bytes
 from signoff.client import ClaimedAction, Review, attempts, concluded, operations
 from signoff.client.effects import Operation
 from signoff.client.facts import FACTS_MAX_AGE, FactsFunction, facts_of
-from signoff.durations import seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.langgraph_interrupts import (
     Claims,
@@ -134,21 +133,18 @@ def _decided(
     questions: Sequence[InterruptQuestion], options: Options
 ) -> Operation[dict[str, Review | InterruptRefusal | None]]:
     """None where policy needs nobody. Raises TimeoutError."""
-    own = options.get("timeout")
-    seconds = None if own is None else seconds_of(own)
+    limit = _limit(options)
     began = time.monotonic()
     found: dict[str, Review | InterruptRefusal | None] = {}
     for each in questions:
-        found[each.key] = yield from _submitted(
-            each, options, max(operations.TIMEOUT if seconds is None else seconds, 1.0)
-        )
+        found[each.key] = yield from _submitted(each, options, max(limit.seconds, 1.0))
     for each in questions:
         review = found[each.key]
         if isinstance(review, Review) and review.status == "waiting":
             log.info(
                 "paused: waiting for people to decide about %s (request %s)", review.description, review.id
             )
-            review, _ = yield from operations.decided_in_time(review, seconds, began)
+            review, _ = yield from operations.decided_in_time(review, limit, began)
         if isinstance(review, Review):
             found[each.key] = _concluded(each, review)
     unasked = [each for each in questions if found[each.key] is None and _facts(each, options) is not None]
@@ -213,7 +209,7 @@ def _claimed(
                 lease=options.get("lease"),
                 attempt=_attempt(question, review, options),
                 facts=_facts(question, options),
-                timeout=options.get("timeout", operations.TIMEOUT),
+                timeout=_limit(options),
             )
         )
     except CollaborationError:
@@ -291,6 +287,7 @@ def _taken_up(
                 lease=options.get("lease"),
                 attempt=_attempt(question, review, options),
                 facts=_facts(question, options),
+                timeout=_limit(options),
             )
         )
     if underway and status != "succeeded":
@@ -342,6 +339,10 @@ def _messages(state: Any) -> dict[MadeCall, Any]:
 
 def _facts(question: InterruptQuestion, options: Options) -> FactsFunction | None:
     return facts_of(options.get("facts"), question.action)
+
+
+def _limit(options: Options) -> operations.WaitLimit:
+    return operations.WaitLimit.of(options.get("timeout"))
 
 
 def _settled(review: Review) -> str | None:

@@ -35,7 +35,7 @@ from pydantic_ai.tools import DeferredToolRequests
 
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
-from signoff.client import Approval, ApprovalClient, AsyncApprovalClient
+from signoff.client import Approval, ApprovalClient, AsyncApprovalClient, operations
 from signoff.integrations import langchain, langgraph, langgraph_loop, tool_calls
 from signoff.integrations.agno import AgnoApprovals
 from signoff.integrations.dbos import DBOSApprovals
@@ -51,9 +51,7 @@ LIE = {"order_id": 7, "price": 1}
 """What the model says. The shop knows better."""
 
 
-@pytest.fixture
-def policy() -> str:
-    return """
+POLICY = """
 [defaults]
 channel = "C0REVIEW"
 approvers = ["S0FINANCE"]
@@ -64,6 +62,11 @@ action_pattern = "process_refund"
 when = "facts.price > 1000.0"
 description_template = "Refund {facts.price} for order {args.order_id}"
 """
+
+
+@pytest.fixture
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", POLICY))
 
 
 @dataclass
@@ -92,6 +95,7 @@ class Setting:
     folder: Path
     stack: AsyncExitStack
     shop: Shop = field(default_factory=Shop)
+    options: dict[str, Any] = field(default_factory=lambda: {"timeout": 30})
 
     @property
     def facts(self) -> Mapping[str, Callable[..., Any]]:
@@ -139,7 +143,7 @@ async def through_an_interrupt(at: Setting) -> None:
     asked = {**human(TOOL), "action_request": {"action": TOOL, "args": LIE}}
     graph.invoke({"asked": [asked]}, config)
     await asyncio.to_thread(
-        langgraph.resume_when_decided, at.blocking(), graph, config, timeout=30, facts=at.facts
+        langgraph.resume_when_decided, at.blocking(), graph, config, facts=at.facts, **at.options
     )
 
 
@@ -174,7 +178,7 @@ async def through_a_middleware(at: Setting) -> None:
     )
     config = {"configurable": {"thread_id": "more-lies"}}
     await agent.ainvoke({"messages": [("user", "refund")]}, config)
-    await langchain.aresume_when_decided(await at.client(), agent, config, timeout=30, facts=at.facts)
+    await langchain.aresume_when_decided(await at.client(), agent, config, facts=at.facts, **at.options)
 
 
 async def through_openai_agents(at: Setting) -> None:
@@ -289,6 +293,25 @@ async def test_a_lie_is_asked_about_through_every_framework(
             assert first == second, way
     assert set(await actors.executions()) == {"succeeded"}
     assert len(await actors.executions()) == len(WAYS)
+
+
+@pytest.mark.parametrize("policy", [POLICY + "timeout_seconds = 4\n"], indirect=True)
+@pytest.mark.parametrize("way", [through_an_interrupt, through_a_middleware])
+async def test_policy_says_how_long_a_framework_waits(
+    way: Callable[[Setting], Awaitable[None]], actors: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a timeout of its own a program waits until a request expires that was asked again, too."""
+    monkeypatch.setattr(operations, "TIMEOUT", 0.2)  # the program's, which policy overrules
+    key = await api_keys.create(actors.site.db, "billing", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
+    async with AsyncExitStack() as stack:
+        at = Setting(actors, key, tmp_path, stack, options={})
+        running: asyncio.Future[Any] = asyncio.ensure_future(way(at))
+        request = await _asked(actors, 1, running)
+        at.shop.price = 2500.0
+        await actors.decide(request)
+        await asyncio.wait([running], timeout=30)
+        assert await actors.statuses() == ["approved", "expired"], running
+        assert at.shop.refunds == 0
 
 
 async def test_what_nobody_was_asked_about_is_judged_again_after_long(

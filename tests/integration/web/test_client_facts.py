@@ -10,13 +10,12 @@ import pytest
 
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
-from signoff.errors import ApiError, FactsFailed
+from signoff.client import operations
+from signoff.errors import ApiError, ApprovalExpired, FactsFailed
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, Program, Street
-from tests.integration.web.test_client import Caller, waiting
-from tests.integration.web.test_facts import policy
-
-__all__ = ["policy"]
+from tests.integration.web.test_client import Caller, status, waiting
+from tests.integration.web.test_facts import REFUNDS
 
 
 class Shop:
@@ -78,6 +77,35 @@ async def test_a_lie_is_asked_about_and_a_change_is_asked_about_again(
     assert shop.looked == [{"order_id": 7, "amount": 1}] * 3
     assert await caller.guard(refund, facts=Shop(10.0).facts)(8, 1) == "refunded"
     assert await column(site.db, "SELECT status::text FROM execution") == ["succeeded"]
+
+
+BRIEF = REFUNDS.replace('"refund"', '"refund"\ntimeout_seconds = 4')
+
+
+@pytest.fixture
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", REFUNDS))
+
+
+@pytest.mark.parametrize("policy", [BRIEF], indirect=True)
+async def test_policy_says_how_long_a_program_waits_that_is_asked_again(
+    site: Street, caller: Caller, grace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a timeout of its own it waits until the second request expires, too, and withdraws nothing."""
+    monkeypatch.setattr(operations, "TIMEOUT", 0.2)  # the program's, which policy overrules
+    refunded: list[int] = []
+    guarded = caller.guard(refunded.append, action="refund", facts=Shop(1500.0, 2500.0).facts)
+    running = asyncio.create_task(guarded(7))
+    await grace.decides(await waiting(site))
+    with pytest.raises(ApprovalExpired):
+        await running
+    assert await status(site) == ["approved", "expired"]
+    asking = asyncio.create_task(caller.ask("refund", {"order_id": 8}, facts={"price": 1500.0}))
+    await grace.decides(await waiting(site, 3))
+    by_default = operations.WaitLimit.of(None)
+    with pytest.raises(ApprovalExpired):
+        await caller.claim(await asking, facts={"price": 2500.0}, timeout=by_default)
+    assert refunded == []
 
 
 async def test_facts_that_cannot_be_looked_up_ask_and_begin_nothing(
