@@ -11,11 +11,12 @@ from signoff.gate.facts_command import FactsCommand, facts_command
 
 def mcp(
     timeout: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="How long permission_prompt waits for people: 30m, 4h. After that, the call is denied."
+            help="How long permission_prompt waits for people: 30m, 4h; by default, as long as policy says, or 10m. "
+            "After that, the call is denied."
         ),
-    ] = "10m",
+    ] = None,
     session: options.Session = None,
     facts: FactsCommand = None,
     url: options.Url = None,
@@ -28,13 +29,13 @@ def mcp(
     For Claude Code: `claude mcp add signoff -- signoff mcp`, then
     `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
     """
-    seconds = options.duration("--timeout", timeout).total_seconds()
+    limit = None if timeout is None else options.duration("--timeout", timeout)
     conversation = options.session_name(session)
     look_up = None if facts is None else facts_command(facts)
     where, key = options.address(url), options.secret(key_file)
     try:
         from signoff.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
 
-        serve(where, key, timeout=seconds, facts=look_up, session=conversation)
+        serve(where, key, timeout=limit, facts=look_up, session=conversation)
     except (ImportError, ValueError) as error:
         raise SignoffError(str(error)) from None

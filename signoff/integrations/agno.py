@@ -45,7 +45,8 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
-from signoff.durations import Duration, seconds_of
+from signoff.client.operations import WaitLimit
+from signoff.durations import Duration
 from signoff.errors import (
     ApiError,
     CollaborationError,
@@ -71,6 +72,7 @@ from signoff.integrations.agno_runs import (
     task_of,
 )
 from signoff.integrations.tool_calls import (
+    TIMEOUT,
     CallName,
     CallOutcome,
     all_outcomes,
@@ -95,24 +97,25 @@ Call = tuple[str, str, bytes]
 
 @dataclass(frozen=True)
 class _Decided:
-    """`seconds`: how long the claim may wait for people."""
+    """`limit`: how long the claim may wait for people."""
 
     outcome: Approval | AttemptOutcome
-    seconds: float
+    limit: WaitLimit
     claim: ClaimedAction | None = None
 
 
 class AgnoApprovals:
-    """``timeout`` is how long ``run`` and ``resume`` wait for people. ``facts`` are functions by tool.
+    """``timeout`` is how long ``run`` and ``resume`` wait for people, by default as long as policy says, or an hour.
+    ``facts`` are functions by tool.
 
     One instance serves any number of agents and runs.
     """
 
     def __init__(
-        self, client: AsyncApprovalClient, *, timeout: Duration = "1h", facts: FactsByTool = None
+        self, client: AsyncApprovalClient, *, timeout: Duration | None = None, facts: FactsByTool = None
     ) -> None:
         self._client = client
-        self._timeout = seconds_of(timeout)
+        self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._facts = facts
         self._decided: dict[Call, _Decided] = {}
         self._open: dict[str, set[str]] = {}
@@ -187,11 +190,11 @@ class AgnoApprovals:
         Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
         ApiError, Conflict and Unreachable. The run then stays paused.
         """
-        seconds = self._timeout if timeout is None else seconds_of(timeout)
+        limit = self._timeout if timeout is None else WaitLimit.of(timeout)
         async with self._lock(id_of(run)):
             present = latest_of(run, await stored_run(agent, id_of(run)))
             while present.is_paused:
-                await self._decide(agent, present, seconds)
+                await self._decide(agent, present, limit)
                 if not all(each.is_resolved() for each in present.requirements or ()):
                     break
                 asking = {id_of(run), *(run_asking(run, each) for each in present.requirements or ())}
@@ -278,7 +281,7 @@ class AgnoApprovals:
             except TimeoutError:
                 continue
 
-    async def _decide(self, agent: Runner, run: Run, seconds: float) -> None:
+    async def _decide(self, agent: Runner, run: Run, limit: WaitLimit) -> None:
         waiting = [each for each in run.requirements or () if each.needs_confirmation]
         calls = [cast("ToolExecution", each.tool_execution) for each in waiting]
         names = [
@@ -289,14 +292,14 @@ class AgnoApprovals:
         try:
             outcomes = await all_outcomes(
                 [
-                    partial(self._outcome, agent, run, each, number[name] == 1, seconds)
+                    partial(self._outcome, agent, run, each, number[name] == 1, limit)
                     for each, name in zip(waiting, names, strict=True)
                 ],
                 with_facts=self._facts is not None,
             )
         finally:
             self._left |= earlier - self._open.get(id_of(run), set())
-        decided = [each if isinstance(each, str) else _Decided(each, seconds) for each in outcomes]
+        decided = [each if isinstance(each, str) else _Decided(each, limit) for each in outcomes]
         if isinstance(agent, Team):
             decided = await self._claimed(decided)
         for requirement, name, call, each in zip(waiting, names, calls, decided, strict=True):
@@ -328,7 +331,7 @@ class AgnoApprovals:
         if isinstance(outcome, AttemptOutcome) or outcome.status == "not_required":
             return None
         facts = facts_of(self._facts, outcome.action)
-        return await self._client.claim(outcome, facts=facts, timeout=decided.seconds)
+        return await self._client.claim(outcome, facts=facts, timeout=decided.limit)
 
     async def _give_back(self, decided: Iterable[_Decided | str]) -> None:
         for each in decided:
@@ -337,7 +340,7 @@ class AgnoApprovals:
                 await report_outcome(self._client, each.claim, time.monotonic(), error=error)
 
     async def _outcome(
-        self, agent: Runner, run: Run, waiting: RunRequirement, once: bool, seconds: float
+        self, agent: Runner, run: Run, waiting: RunRequirement, once: bool, limit: WaitLimit
     ) -> CallOutcome:
         """Agno cannot tell two calls of a turn apart by one id, so it could run one with the arguments of the other."""
         call = cast("ToolExecution", waiting.tool_execution)
@@ -359,7 +362,7 @@ class AgnoApprovals:
             call=question,
             session=run.session_id,
             context=task_of(run),
-            timeout=seconds,
+            timeout=limit,
             facts=self._facts,
         )
 

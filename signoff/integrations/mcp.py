@@ -38,8 +38,8 @@ from signoff.canonical import canonical_bytes
 from signoff.client import Approval, AsyncApprovalClient, Review, concluded
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.handover import hand_over
-from signoff.client.operations import VERSION
-from signoff.durations import Duration, seconds_of
+from signoff.client.operations import VERSION, WaitLimit
+from signoff.durations import Duration
 from signoff.errors import (
     AlreadyClaimed,
     ApiError,
@@ -56,7 +56,7 @@ from signoff.values import Action
 log = logging.getLogger("signoff.mcp")
 
 TIMEOUT = 600.0
-"""Default seconds that ``permission_prompt`` waits for people."""
+"""Seconds that ``permission_prompt`` waits for people where neither its user nor policy says."""
 
 WAIT = 45.0
 """Longest wait of the other tools, in seconds: many clients give up on a tool after a minute."""
@@ -93,7 +93,7 @@ class ApprovalTools:
         self,
         client: AsyncApprovalClient,
         *,
-        timeout: Duration = TIMEOUT,
+        timeout: Duration | None = None,
         facts: FactsByTool = None,
         session: str | None = None,
     ) -> None:
@@ -101,7 +101,7 @@ class ApprovalTools:
         self._session = session
         self._own_session = f"mcp:{uuid4().hex}"
         """Of a connection that the transport does not name: over pipes there is one for each server."""
-        self._timeout = seconds_of(timeout)
+        self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._facts = facts
         self._asked: dict[str, dict[str, Any]] = {}
         """Questions not yet handed over; a review has their arguments masked."""
@@ -129,7 +129,7 @@ class ApprovalTools:
         except ApprovalExpired as expired:
             return _deny(str(expired))
         except TimeoutError:
-            return _deny(f"nobody has decided within {self._timeout:g} s, so the call is not approved")
+            return _deny("nobody has decided in time, so the call is not approved")
         except Exception as error:  # any error is a denial
             return _deny(str(error) or type(error).__name__)
         return json.dumps({"behavior": "allow", "updatedInput": given})
@@ -161,7 +161,7 @@ class ApprovalTools:
                 context=context,
                 session=self._session_of(ctx),
                 facts=facts_of(self._facts, action),
-                patience=min(PATIENCE, self._timeout),
+                patience=min(PATIENCE, self._timeout.seconds),
             )
             if isinstance(asked, Approval):
                 return await self._word(name, asked)
@@ -228,7 +228,7 @@ class ApprovalTools:
 
     async def _is_over(self, name: str) -> bool:
         try:
-            review = await self._client.get(name, patience=min(PATIENCE, self._timeout))
+            review = await self._client.get(name, patience=min(PATIENCE, self._timeout.seconds))
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -263,12 +263,12 @@ class ApprovalTools:
             approved=True, status=decision.status, request_id=name, message=words, arguments=given
         )
 
-    async def _handed_over(self, decision: Approval, seconds: float | None) -> dict[str, Any]:
+    async def _handed_over(self, decision: Approval, limit: WaitLimit | None) -> dict[str, Any]:
         """Return the arguments to act on, once. Raises AlreadyClaimed, ApiError and Unreachable."""
         if decision.status == "not_required":
             return dict(decision.arguments)
         facts = facts_of(self._facts, decision.action)
-        claim = await self._client.do(hand_over(decision, facts=facts, timeout=seconds))
+        claim = await self._client.do(hand_over(decision, facts=facts, timeout=limit))
         return dict(claim.arguments)
 
     @asynccontextmanager
@@ -289,11 +289,12 @@ class ApprovalTools:
 def server(
     client: AsyncApprovalClient,
     *,
-    timeout: Duration = TIMEOUT,
+    timeout: Duration | None = None,
     facts: FactsByTool = None,
     session: str | None = None,
 ) -> MCPServer[Any]:
-    """The MCP server, for any transport; ``timeout`` is how long ``permission_prompt`` waits for people.
+    """The MCP server, for any transport; ``timeout`` is how long ``permission_prompt`` waits for people, by
+    default as long as policy says, or ten minutes.
 
     ``facts`` are functions of the arguments, by tool, or one function of tool and arguments. ``session`` names the
     conversation of all questions; without it each connection is one.
@@ -323,7 +324,7 @@ def serve(
     url: str,
     key: str,
     *,
-    timeout: Duration = TIMEOUT,
+    timeout: Duration | None = None,
     facts: FactsByTool = None,
     session: str | None = None,
 ) -> None:

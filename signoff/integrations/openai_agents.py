@@ -53,9 +53,11 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes, parse_arguments, plain_object
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
-from signoff.durations import Duration, seconds_of
+from signoff.client.operations import WaitLimit
+from signoff.durations import Duration
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
+    TIMEOUT,
     CallName,
     CallOutcome,
     all_outcomes,
@@ -116,15 +118,18 @@ class FileRunStore:
 
 
 class OpenAIApprovals:
-    """One instance serves any number of runs."""
+    """``timeout`` is how long ``run`` and ``decide`` wait for people, by default as long as policy says, or an hour.
+
+    ``facts`` are functions by tool. One instance serves any number of runs.
+    """
 
     def __init__(
-        self, client: AsyncApprovalClient, *, timeout: Duration = "1h", facts: FactsByTool = None
+        self, client: AsyncApprovalClient, *, timeout: Duration | None = None, facts: FactsByTool = None
     ) -> None:
         self._client = client
-        self._timeout = seconds_of(timeout)
+        self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._facts = facts
-        self._decided: dict[Call, Approval | AttemptOutcome] = {}
+        self._decided: dict[Call, tuple[Approval | AttemptOutcome, WaitLimit]] = {}
         self._guarded: set[str] = set()
 
     def guard(self, tool: FunctionTool) -> FunctionTool:
@@ -148,12 +153,12 @@ class OpenAIApprovals:
             return words
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-            outcome = self._taken(tool.name, context.tool_call_id, arguments)
+            outcome, limit = self._taken(tool.name, context.tool_call_id, arguments)
             if isinstance(outcome, AttemptOutcome):
                 return _words(outcome)
             if outcome.status == "not_required":
                 return await inner.on_invoke_tool(context, json.dumps(outcome.arguments))
-            claim = await self._claim(tool.name, outcome)
+            claim = await self._claim(tool.name, outcome, limit)
             if isinstance(claim, str):
                 return claim
             given = json.dumps(claim.arguments)
@@ -179,22 +184,20 @@ class OpenAIApprovals:
         self._guarded.add(tool.name)
         return guarded
 
-    def _taken(self, name: str, call_id: str, arguments: str) -> Approval | AttemptOutcome:
+    def _taken(self, name: str, call_id: str, arguments: str) -> tuple[Approval | AttemptOutcome, WaitLimit]:
         """Raises SignoffError."""
-        outcome = self._decided.pop(_call(RUN.get(), name, call_id, arguments), None)
-        if outcome is None:
+        decided = self._decided.pop(_call(RUN.get(), name, call_id, arguments), None)
+        if decided is None:
             raise SignoffError(
                 f"{name} was not approved through Signoff, so it does not run "
                 "(or `decide` was not awaited for this run, in its task, right before it)"
             )
-        return outcome
+        return decided
 
-    async def _claim(self, name: str, approval: Approval) -> ClaimedAction | str:
+    async def _claim(self, name: str, approval: Approval, limit: WaitLimit) -> ClaimedAction | str:
         """A text: people were asked again, and refused."""
         try:
-            return await self._client.claim(
-                approval, facts=facts_of(self._facts, name), timeout=self._timeout
-            )
+            return await self._client.claim(approval, facts=facts_of(self._facts, name), timeout=limit)
         except CollaborationError as refusal:
             return f"{name} was not done: {refusal}"
 
@@ -242,7 +245,7 @@ class OpenAIApprovals:
         SignoffError (the model gave a call the id of an earlier one), ApiError, Conflict and Unreachable. The state is
         then unchanged.
         """
-        seconds = self._timeout if timeout is None else seconds_of(timeout)
+        limit = self._timeout if timeout is None else WaitLimit.of(timeout)
         responses = state._model_responses  # noqa: SLF001 - the SDK shows them in results only
         self._check_ids(responses)
         last = Counter(_ids(responses[-1], self._guarded)) if responses else Counter[str]()
@@ -250,7 +253,7 @@ class OpenAIApprovals:
         outcomes = await all_outcomes(
             [
                 partial(
-                    self._outcome, item, last[item.call_id or ""] < 2, key, session or key, context, seconds
+                    self._outcome, item, last[item.call_id or ""] < 2, key, session or key, context, limit
                 )
                 for item in items
             ],
@@ -260,7 +263,7 @@ class OpenAIApprovals:
             if isinstance(outcome, str):
                 state.reject(item, rejection_message=outcome)
             else:
-                self._decided[_call(key, item.name, item.call_id, item.arguments)] = outcome
+                self._decided[_call(key, item.name, item.call_id, item.arguments)] = outcome, limit
                 state.approve(item)
         RUN.set(key)
 
@@ -277,7 +280,7 @@ class OpenAIApprovals:
             seen |= ids
 
     async def _outcome(
-        self, item: ToolApprovalItem, once: bool, run: str, session: str, context: Any, seconds: float
+        self, item: ToolApprovalItem, once: bool, run: str, session: str, context: Any, limit: WaitLimit
     ) -> CallOutcome:
         if not once:
             return unusable(str(item.name), shared_id(item.call_id))
@@ -295,7 +298,7 @@ class OpenAIApprovals:
             call=CallName(run, [item.call_id]),
             session=session,
             context=context,
-            timeout=seconds,
+            timeout=limit,
             facts=self._facts,
         )
 

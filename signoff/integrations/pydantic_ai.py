@@ -55,10 +55,11 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
-from signoff.client.operations import VERSION
-from signoff.durations import Duration, seconds_of
+from signoff.client.operations import VERSION, WaitLimit
+from signoff.durations import Duration
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
+    TIMEOUT,
     CallName,
     CallOutcome,
     all_outcomes,
@@ -116,20 +117,21 @@ class _Given:
 class PydanticAIApprovals(AbstractCapability[Any]):
     """Approved tools run only under a claim, which is reported afterwards.
 
-    ``timeout`` is how long ``answer`` waits for people. One instance serves any number of runs in one process.
+    ``timeout`` is how long ``answer`` waits for people, by default as long as policy says, or an hour. One instance
+    serves any number of runs in one process.
     """
 
     def __init__(
         self,
         client: AsyncApprovalClient,
         *,
-        timeout: Duration = "1h",
+        timeout: Duration | None = None,
         inside: bool = False,
         facts: FactsByTool = None,
     ) -> None:
         self._client = client
         self._facts = facts
-        self._timeout = seconds_of(timeout)
+        self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._inside = inside
         self._given: dict[str, _Given] = {}
         self._streamed: set[tuple[str | None, str, str]] = set()
@@ -154,7 +156,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         Raises TimeoutError (with a key the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is
         unknown), ApiError (for example, paused), Conflict and Unreachable. Nothing is claimed then.
         """
-        seconds = self._timeout if timeout is None else seconds_of(timeout)
+        limit = self._timeout if timeout is None else WaitLimit.of(timeout)
         shared = self._shared_ids(requests, key)
         calls = [call for call in requests.approvals if call.tool_call_id not in shared]
         questions = [
@@ -166,7 +168,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 call=None if key is None else CallName(key, _place(requests, call)),
                 session=session or key,
                 context=context,
-                timeout=seconds,
+                timeout=limit,
                 facts=self._facts,
             )
             for call in calls
@@ -179,7 +181,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 results.approvals[own] = denied
         for call, outcome in zip(calls, outcomes, strict=True):
             known = requests.metadata.get(call.tool_call_id, {})
-            await self._give(results, call, outcome, known, seconds)
+            await self._give(results, call, outcome, known, limit)
             if TURN not in known and not isinstance(outcome, str):
                 self._streamed.add((key, call.tool_call_id, str(call.args)))
         return results
@@ -305,7 +307,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         call: ToolCallPart,
         outcome: CallOutcome,
         known: Mapping[str, Any],
-        seconds: float,
+        limit: WaitLimit,
     ) -> None:
         """Deny a call that cannot be claimed after another was claimed."""
         name = call.tool_call_id
@@ -319,7 +321,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         else:
             try:
                 facts = facts_of(self._facts, call.tool_name)
-                claim = await self._client.claim(outcome, facts=facts, timeout=seconds)
+                claim = await self._client.claim(outcome, facts=facts, timeout=limit)
             except (SignoffError, TimeoutError) as error:
                 if all(each[MARK].startswith(UNASKED) for each in results.metadata.values()):
                     raise  # nothing is claimed, so all can be asked again later

@@ -19,6 +19,7 @@ from signoff.client import (
     earlier_outcome,
 )
 from signoff.client.facts import FACTS_MAX_AGE, FactsByTool, facts_of
+from signoff.client.operations import WaitLimit
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.formats import approval_notes
 from signoff.sessions import session_named
@@ -26,6 +27,10 @@ from signoff.sessions import session_named
 log = logging.getLogger("signoff.client")
 
 DENIED = 403
+
+TIMEOUT = "1h"
+"""How long to wait where neither the program nor policy says."""
+
 CallOutcome = Approval | AttemptOutcome | str
 """An approval, how the call ended before a restart, or why it must not run."""
 
@@ -55,7 +60,7 @@ async def ask_about(
     call: CallName | None,
     session: str | None,
     context: Any,
-    timeout: float,
+    timeout: WaitLimit,
     facts: FactsByTool = None,
 ) -> CallOutcome:
     """Without a name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open.

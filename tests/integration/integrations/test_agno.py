@@ -22,6 +22,7 @@ from agno.tools import tool
 from agno.tools.function import Function
 
 from signoff.client import AsyncApprovalClient
+from signoff.client.operations import WaitLimit
 from signoff.errors import AlreadyClaimed
 from signoff.integrations.agno import AgnoApprovals
 from tests.integration.integrations.conftest import ROOT, Desk, until
@@ -122,7 +123,7 @@ async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner
 
 async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     """Undecided, the run stays paused; expired, its call is rejected; confirmed elsewhere, the tool does not run."""
-    cleaner.approvals._timeout = 0
+    cleaner.approvals._timeout = WaitLimit.of(0)
     with pytest.raises(TimeoutError):
         await cleaner.begin()
     assert await cleaner.approvals.resume_paused(cleaner.agent) == []
@@ -172,7 +173,7 @@ async def test_a_card_closes_with_the_run_that_asked(
     """A run that goes on without Signoff's answer, or is cancelled, withdraws its question, also one that an earlier
     process asked; a run that still waits keeps its own.
     """
-    cleaner.approvals._timeout = 0
+    cleaner.approvals._timeout = WaitLimit.of(0)
     for key in ("run-1", "run-2"):
         with pytest.raises(TimeoutError):
             await cleaner.begin(key=key)

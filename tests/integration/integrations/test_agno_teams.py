@@ -18,6 +18,7 @@ from agno.tools import tool
 
 from agent.usecases import pause
 from signoff.client import AsyncApprovalClient
+from signoff.client.operations import WaitLimit
 from signoff.errors import ApiError
 from signoff.integrations.agno import AgnoApprovals
 from tests.integration.integrations.conftest import Desk, until
@@ -124,7 +125,7 @@ async def test_the_tool_of_a_member_waits_for_people(actors: Desk, tmp_path: Pat
 async def test_a_team_that_waits_is_found_again(actors: Desk, crew: Crew, tmp_path: Path) -> None:
     """Another process answers the team's paused run, and asks nobody twice; the member's own run is its team's."""
     crew.model.script(delegate(), [("delete_records", FIFTY)], "The member is done.", "All done.")
-    crew.approvals._timeout = 0
+    crew.approvals._timeout = WaitLimit.of(0)
     with pytest.raises(TimeoutError):
         await crew.begin()
     again = Crew(actors, tmp_path / "runs.db")

@@ -36,7 +36,16 @@ from pydantic_ai.tools import DeferredToolRequests
 from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from signoff.client import Approval, ApprovalClient, AsyncApprovalClient, operations
-from signoff.integrations import langchain, langgraph, langgraph_loop, tool_calls
+from signoff.integrations import (
+    agno,
+    langchain,
+    langgraph,
+    langgraph_loop,
+    mcp,
+    openai_agents,
+    pydantic_ai,
+    tool_calls,
+)
 from signoff.integrations.agno import AgnoApprovals
 from signoff.integrations.dbos import DBOSApprovals
 from signoff.integrations.mcp import server
@@ -110,7 +119,7 @@ class Setting:
 
 async def through_a_permission_prompt(at: Setting) -> None:
     """MCP, as coding agents use it."""
-    async with Client(server(await at.client(), facts=at.facts)) as client:
+    async with Client(server(await at.client(), facts=at.facts, **at.options)) as client:
         [block] = (await client.call_tool("permission_prompt", {"tool_name": TOOL, "input": LIE})).content
         assert isinstance(block, TextContent)
         assert json.loads(block.text) == {"behavior": "allow", "updatedInput": LIE}
@@ -184,7 +193,7 @@ async def through_a_middleware(at: Setting) -> None:
 async def through_openai_agents(at: Setting) -> None:
     """The OpenAI Agents SDK."""
     set_tracing_disabled(True)
-    approvals = OpenAIApprovals(await at.client(), timeout=30, facts=at.facts)
+    approvals = OpenAIApprovals(await at.client(), facts=at.facts, **at.options)
     openai = AsyncOpenAI(base_url=at.actors.site.house.model.base_url, api_key="sk-scripted")
     tool = function_tool(_named(at.shop.refund), needs_approval=True)
     agent = OpenAIAgent(
@@ -197,7 +206,7 @@ async def through_openai_agents(at: Setting) -> None:
 
 async def through_agno(at: Setting) -> None:
     """Agno."""
-    approvals = AgnoApprovals(await at.client(), timeout=30, facts=at.facts)
+    approvals = AgnoApprovals(await at.client(), facts=at.facts, **at.options)
     url = at.actors.site.house.model.base_url
     agent = AgnoAgent(
         id="refunds",
@@ -217,7 +226,7 @@ async def through_pydantic_ai(at: Setting) -> None:
             return ModelResponse(parts=[TextPart("That is all.")])
         return ModelResponse(parts=[ToolCallPart(TOOL, LIE, tool_call_id="call-1")])
 
-    approvals = PydanticAIApprovals(await at.client(), timeout=30, facts=at.facts)
+    approvals = PydanticAIApprovals(await at.client(), facts=at.facts, **at.options)
     agent = PydanticAgent(
         FunctionModel(model), output_type=[str, DeferredToolRequests], capabilities=[approvals]
     )
@@ -296,12 +305,23 @@ async def test_a_lie_is_asked_about_through_every_framework(
 
 
 @pytest.mark.parametrize("policy", [POLICY + "timeout_seconds = 4\n"], indirect=True)
-@pytest.mark.parametrize("way", [through_an_interrupt, through_a_middleware])
+@pytest.mark.parametrize(
+    "way",
+    [
+        through_a_permission_prompt,
+        through_an_interrupt,
+        through_a_middleware,
+        through_openai_agents,
+        through_agno,
+        through_pydantic_ai,
+    ],
+)
 async def test_policy_says_how_long_a_framework_waits(
     way: Callable[[Setting], Awaitable[None]], actors: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a timeout of its own a program waits until a request expires that was asked again, too."""
-    monkeypatch.setattr(operations, "TIMEOUT", 0.2)  # the program's, which policy overrules
+    for module in (operations, agno, mcp, openai_agents, pydantic_ai):
+        monkeypatch.setattr(module, "TIMEOUT", 0.2)  # the program's, which policy overrules
     key = await api_keys.create(actors.site.db, "billing", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
     async with AsyncExitStack() as stack:
         at = Setting(actors, key, tmp_path, stack, options={})

@@ -23,6 +23,7 @@ from agents.result import RunResult
 from openai import AsyncOpenAI
 
 from signoff.client import AsyncApprovalClient
+from signoff.client.operations import WaitLimit
 from signoff.errors import AlreadyClaimed
 from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
 from tests.integration.integrations.conftest import ROOT, Desk
@@ -167,12 +168,12 @@ async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner
 
 async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     """Undecided, `run` times out and the run stays kept; expired, the call is rejected; self-approved, it fails."""
-    cleaner.approvals._timeout = 0
+    cleaner.approvals._timeout = WaitLimit.of(0)
     with pytest.raises(TimeoutError):
         await cleaner.begin()
     assert await actors.statuses() == ["waiting"]
     await actors.expire()
-    cleaner.approvals._timeout = 60
+    cleaner.approvals._timeout = WaitLimit.of(60)
     result = await cleaner.begin()
     assert "expired" in result.final_output
     assert await cleaner.store.read("run-1") is None

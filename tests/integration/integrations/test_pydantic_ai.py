@@ -22,6 +22,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from agent.usecases import pause
 from signoff.client import AsyncApprovalClient
+from signoff.client.operations import WaitLimit
 from signoff.errors import AlreadyClaimed, ApiError, SignoffError
 from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
 from tests.integration.integrations.conftest import ROOT, Desk
@@ -181,7 +182,7 @@ async def test_inside_the_run_waits_itself(actors: Desk) -> None:
     running = asyncio.create_task(cleaner.agent.run("Tidy up", conversation_id="chat-1"))
     await actors.decide(await actors.asked())
     assert (await running).output == "Deleted 50 records from users"
-    cleaner.approvals._timeout = 0.2
+    cleaner.approvals._timeout = WaitLimit.of(0.2)
     assert "nobody has decided" in (await cleaner.agent.run("Tidy up")).output
     assert cleaner.deleted == [("users", 50)]
     assert await actors.statuses() == ["approved", "cancelled"]
