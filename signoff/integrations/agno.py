@@ -64,6 +64,7 @@ from signoff.integrations.agno_runs import (
     functions_named,
     has_ended,
     id_of,
+    is_run_of,
     latest_of,
     paused_runs,
     place_of,
@@ -118,8 +119,8 @@ class AgnoApprovals:
         self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._facts = facts
         self._decided: dict[Call, _Decided] = {}
-        self._open: dict[str, set[str]] = {}
-        """Questions by run, which may go on without their answers."""
+        self._open: dict[str | None, dict[str, set[str]]] = {}
+        """Questions by agent and run, which may go on without their answers."""
         self._left: set[str] = set()
         """Questions of runs that went on."""
         self._found: set[str | None] = set()
@@ -202,7 +203,7 @@ class AgnoApprovals:
                     present = await continued_run(agent, present)
                 finally:
                     await self._forget(asking)
-                self._open.pop(id_of(run), None)
+                self._open_of(agent).pop(id_of(run), None)
             return present
 
     async def resume_paused(self, agent: Runner) -> list[Run]:
@@ -212,8 +213,10 @@ class AgnoApprovals:
         by the next check.
         """
         resumed = []
-        await self._find_open(agent)
-        for each in await paused_runs(agent):
+        paused = await paused_runs(agent)
+        known = {id_of(each) for each in paused}
+        await self._find_open(agent, known)
+        for each in paused:
             if self._lock(id_of(each)).locked():
                 continue
             try:
@@ -225,7 +228,7 @@ class AgnoApprovals:
                 continue
             if not run.is_paused:
                 resumed.append(run)
-        await self._close_left(agent)
+        await self._close_left(agent, known)
         return resumed
 
     @asynccontextmanager
@@ -244,19 +247,36 @@ class AgnoApprovals:
 
     # --- questions of runs that went on ------------------------------------------------------------------------
 
-    async def _find_open(self, agent: Runner) -> None:
-        if agent.id not in self._found:
-            for each in await self._client.pending(limit=MAX_FOUND):
-                run_id, colon, _ = each.request_id.rpartition(":")
-                if colon:
-                    self._open.setdefault(run_id, set()).add(each.request_id)
-            self._found.add(agent.id)
+    def _open_of(self, agent: Runner) -> dict[str, set[str]]:
+        agent.set_id()
+        return self._open.setdefault(agent.id, {})
 
-    async def _close_left(self, agent: Runner) -> None:
+    async def _find_open(self, agent: Runner, paused: AbstractSet[str]) -> None:
+        """Other agents and programs may ask with the same key: each run is looked up once."""
+        if agent.id in self._found:
+            return
+        found: dict[str, set[str]] = {}
+        for each in await self._client.pending(limit=MAX_FOUND):
+            run_id, colon, _ = each.request_id.rpartition(":")
+            if colon:
+                found.setdefault(run_id, set()).add(each.request_id)
+        for run_id, names in found.items():
+            run = None if run_id in paused else await stored_run(agent, run_id)
+            if run_id in paused or (run is not None and is_run_of(agent, run)):
+                self._open_of(agent).setdefault(run_id, set()).update(names)
+        self._found.add(agent.id)
+
+    async def _close_left(self, agent: Runner, paused: AbstractSet[str]) -> None:
         """Something else continued or ended their runs, such as AgentOS' `/continue` and `/cancel`."""
-        for run_id in [*self._open]:
-            if not self._lock(run_id).locked() and has_ended(await stored_run(agent, run_id), agent):
-                self._left |= self._open.pop(run_id, set())
+        ours = self._open_of(agent)
+        for run_id in ours.keys() - paused:
+            if self._lock(run_id).locked():
+                continue
+            run = await stored_run(agent, run_id)
+            if run is None:
+                ours.pop(run_id, None)
+            elif has_ended(run):
+                self._left |= ours.pop(run_id, set())
         for name in [*self._left]:
             try:
                 await self._client.withdraw(name)
@@ -288,7 +308,8 @@ class AgnoApprovals:
             (run_asking(run, each), call.tool_call_id) for each, call in zip(waiting, calls, strict=True)
         ]
         number = Counter(names)
-        earlier = self._open.pop(id_of(run), set())
+        ours = self._open_of(agent)
+        earlier = ours.pop(id_of(run), set())
         try:
             outcomes = await all_outcomes(
                 [
@@ -298,7 +319,7 @@ class AgnoApprovals:
                 with_facts=self._facts is not None,
             )
         finally:
-            self._left |= earlier - self._open.get(id_of(run), set())
+            self._left |= earlier - ours.get(id_of(run), set())
         decided = [each if isinstance(each, str) else _Decided(each, limit) for each in outcomes]
         if isinstance(agent, Team):
             decided = await self._claimed(decided)
@@ -354,7 +375,7 @@ class AgnoApprovals:
         except MalformedArguments as error:
             return unusable(name, error)
         question = CallName(id_of(run), place_of(run, waiting))
-        self._open.setdefault(id_of(run), set()).add(question.key(name, arguments))
+        self._open_of(agent).setdefault(id_of(run), set()).add(question.key(name, arguments))
         return await ask_about(
             self._client,
             name,

@@ -75,10 +75,11 @@ async def paused_runs(agent: Runner) -> list[Run]:
     return [each for each in found if isinstance(each, Run) and each.parent_run_id is None]
 
 
-def has_ended(run: Run | None, agent: Runner) -> bool:
-    """False for a run of another agent, too."""
-    if run is None or (run.team_id if isinstance(run, TeamRunOutput) else run.agent_id) != agent.id:
-        return False
+def is_run_of(agent: Runner, run: Run) -> bool:
+    return (run.team_id if isinstance(run, TeamRunOutput) else run.agent_id) == agent.id
+
+
+def has_ended(run: Run) -> bool:
     return run.status not in (RunStatus.paused, RunStatus.pending, RunStatus.running)
 
 

@@ -197,7 +197,7 @@ async def test_a_card_closes_with_the_run_that_asked(
 
 async def test_a_card_closes_with_the_run_that_agent_os_continues(actors: Desk, cleaner: Cleaner) -> None:
     """AgentOS' own route for continuing a run withdraws the run's question, and no other."""
-    cleaner.approvals._timeout = 0
+    cleaner.approvals._timeout = WaitLimit.of(0)
     for key in ("run-1", "run-2"):
         with pytest.raises(TimeoutError):
             await cleaner.begin(key=key)
@@ -212,6 +212,45 @@ async def test_a_card_closes_with_the_run_that_agent_os_continues(actors: Desk, 
     assert await cleaner.approvals.resume_paused(cleaner.agent) == []
     assert await actors.statuses() == ["cancelled", "waiting"]
     assert not cleaner.deleted
+
+
+async def test_a_look_costs_as_much_as_the_agent_has_paused(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Questions of other programs and agents under the same key cost one look-up each, at the first look; what is
+    paused is read once a look, and a run that was deleted never again.
+    """
+    for number in range(3):
+        await cleaner.client.submit("delete_records", FIFTY, key=f"program-{number}:1")
+    other = Cleaner(actors, tmp_path / "runs.db")
+    other.agent.id = "other"
+    for each, key in ((cleaner, "run-1"), (other, "run-2")):
+        each.approvals._timeout = WaitLimit.of(0)
+        with pytest.raises(TimeoutError):
+            await each.begin(key=key)
+    await other.client.close()
+    later = Cleaner(actors, tmp_path / "runs.db")
+    db: Any = later.agent.db
+    read: list[str] = []
+    look_up = db.get_run
+
+    def get_run(run_id: str) -> Any:
+        read.append(run_id)
+        return look_up(run_id)
+
+    monkeypatch.setattr(db, "get_run", get_run)
+
+    async def reads() -> list[str]:
+        read.clear()
+        assert await later.approvals.resume_paused(later.agent) == []
+        return sorted(read)
+
+    assert await reads() == ["program-0", "program-1", "program-2", "run-1", "run-2"]
+    assert await reads() == ["run-1"]
+    assert db.delete_session("run-1")
+    assert (await reads(), await reads()) == (["run-1"], [])
+    await later.client.close()
+    assert await actors.statuses() == ["waiting"] * 5
 
 
 @pytest.fixture
