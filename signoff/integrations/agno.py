@@ -280,11 +280,12 @@ class AgnoApprovals:
         for name in [*self._left]:
             try:
                 await self._client.withdraw(name)
-            except Unreachable as error:
-                log.warning("the question %s of a run that went on is still open: %s", name, error)
-                return
-            except (ApiError, Conflict):  # it has ended, or was never asked
+            except Conflict:  # it has ended
                 pass
+            except (ApiError, Unreachable) as error:
+                if getattr(error, "status", None) != 404:  # else it was never asked
+                    log.warning("the question %s of a run that went on is still open: %s", name, error)
+                    return
             self._left.discard(name)
 
     # --- parts -----------------------------------------------------------------------------------------------

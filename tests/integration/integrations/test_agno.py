@@ -26,6 +26,8 @@ from signoff.client.operations import WaitLimit
 from signoff.errors import AlreadyClaimed
 from signoff.integrations.agno import AgnoApprovals
 from tests.integration.integrations.conftest import ROOT, Desk, until
+from tests.integration.web.line import a_line
+from tests.integration.web.test_client import http_answer
 
 EXAMPLE = ROOT / "examples" / "agno_confirmation.py"
 FIFTY = {"table_name": "users", "count": 50}
@@ -212,6 +214,36 @@ async def test_a_card_closes_with_the_run_that_agent_os_continues(actors: Desk, 
     assert await cleaner.approvals.resume_paused(cleaner.agent) == []
     assert await actors.statuses() == ["cancelled", "waiting"]
     assert not cleaner.deleted
+
+
+async def test_a_question_is_withdrawn_after_the_trouble(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path
+) -> None:
+    """A refusal that says nothing about the question leaves it for the next look; one that was never asked holds up
+    none.
+    """
+    assert actors.site.service.port
+    cleaner.approvals._timeout = WaitLimit.of(0)
+    with pytest.raises(TimeoutError):
+        await cleaner.begin()
+    cleaner.approvals._left.add("never:asked")
+    assert await cleaner.approvals.resume_paused(cleaner.agent) == []
+    assert not cleaner.approvals._left
+    async with (
+        a_line(actors.site.service.port) as line,
+        AsyncApprovalClient(line.url, actors.key) as cleaner.approvals._client,
+    ):
+        db: Any = cleaner.agent.db
+        run = db.get_run("run-1")
+        run.status = RunStatus.cancelled
+        db.upsert_run(run, run.session_id)
+        for status in ("401 Unauthorized", "403 Forbidden", "418 I'm a teapot"):
+            line.says = http_answer(status)
+            assert await cleaner.approvals.resume_paused(cleaner.agent) == []
+        assert await actors.statuses() == ["waiting"]
+        line.says = None
+        assert await cleaner.approvals.resume_paused(cleaner.agent) == []
+        assert await actors.statuses() == ["cancelled"]
 
 
 async def test_a_look_costs_as_much_as_the_agent_has_paused(
