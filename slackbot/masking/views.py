@@ -326,6 +326,7 @@ def _run(run: RunView, find: Find) -> RunView:
         answer=_optional_text(run.answer, find),
         progress=_optional_text(run.progress, find),
         label=_optional_text(run.label, find),
+        program_user=_optional_text(run.program_user, find),
     )
 
 

@@ -59,7 +59,7 @@ _RUN: dict[int | str, dict[str, Any]] = {
     },
 }
 
-Given = Annotated[Key | None, BeforeValidator(lambda value: value or None)]
+Given = Annotated[SessionName | None, BeforeValidator(lambda value: value or None)]
 """Empty is the same as missing."""
 Session = Annotated[SessionName | None, BeforeValidator(lambda value: value or None)]
 SessionId = Annotated[Key | None, Query(description="The run's session; any other is refused.")]

@@ -30,7 +30,7 @@ from agent.store import views
 from agent.usecases import runs
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
-from slackbot.web.api.agents import Key, Reason, SessionName, Task
+from slackbot.web.api.agents import Reason, SessionName, Task
 from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, known_run, session_of
 from slackbot.web.api.key_votes import cast_key_vote, key_owner
 from slackbot.web.api.requesters import claimed_requester, is_user_id
@@ -83,7 +83,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     message: Annotated[Task, Field(examples=["Delete 50 old records from the users table"])]
-    user_id: Annotated[Key | None, Field(examples=[None])] = None
+    user_id: Annotated[SessionName | None, Field(examples=[None])] = None
     session_id: Annotated[SessionName | None, Field(examples=["test_session"])] = None
 
 
@@ -98,7 +98,7 @@ class Decisions(BaseModel):
         Field(examples=[[{"tool_call_id": "01980000-0000-7000-8000-000000000000", "confirmed": True}]]),
     ]
     session_id: SessionName | None = None
-    user_id: Key | None = None
+    user_id: SessionName | None = None
 
 
 async def say(ctx: WebContext, caller: Principal, agent_name: str, said: Message, key: str | None) -> UUID:

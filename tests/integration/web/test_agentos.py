@@ -19,11 +19,13 @@ from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.doc_blocks import blocks
+from tests.integration.asking import write
 from tests.integration.web.living import ADA, GRACE, Living, living
 
 AGENT = "data_manager"
 TASK = "Delete 50 old records from the users table"
 FIFTY = {"table_name": "users", "count": 50}
+SECRET = "xoxb-" + "1234567890-1234567890-" + "abcdefghijklmnopqrstuvwx"
 PAYMENTS = """
 [defaults]
 channel = "C0REVIEW"
@@ -235,6 +237,30 @@ async def test_the_users_of_a_program_keep_their_names(service: Living) -> None:
     unnamed = (await asker.post(f"/agentos/agents/{AGENT}/runs", data=sent)).json()
     assert unnamed["user_id"] == ADA.user_id
     assert set(await service.house.column("SELECT requester_user_id FROM agent_run")) == {ADA.user_id}
+
+
+async def test_a_secret_is_no_name_of_a_user(service: Living) -> None:
+    """A `user_id` in the form of a secret is refused, to start and to continue, before anything is stored; one that is
+    stored is masked wherever a run is shown.
+    """
+    asker = await service.asker()
+    for path, stream in (("/agentos/agents", "false"), ("/agents", False)):
+        start = {"message": TASK, "stream": stream, "session_id": "s-1"}
+        runs = f"{path}/{AGENT}/runs"
+        refused = await asker.post(runs, json={**start, "user_id": SECRET})
+        assert (refused.status_code, "form of a secret" in refused.text) == (422, True), refused.text
+        run = (await asker.post(runs, json={**start, "user_id": "ada@shop.example"})).json()
+        answered: dict[str, Any] = {"tools": [], "session_id": "s-1", "stream": stream}
+        refused = await asker.post(f"{runs}/{run['run_id']}/continue", json={**answered, "user_id": SECRET})
+        assert (refused.status_code, "form of a secret" in refused.text) == (422, True), refused.text
+        await write(
+            service.house.db, "UPDATE agent_run SET program_user = :user RETURNING id", user=f"by {SECRET}"
+        )
+        shown = (await asker.get(f"{runs}/{run['run_id']}")).json()
+        assert shown["user_id"].startswith("by "), shown
+        assert SECRET not in json.dumps(shown)
+        assert SECRET not in (await asker.get("/agentos/sessions")).text
+        await write(service.house.db, "UPDATE agent_run SET program_user = 'ada@shop.example' RETURNING id")
 
 
 async def test_the_health_route_needs_no_key(service: Living) -> None:
