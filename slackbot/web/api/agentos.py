@@ -142,8 +142,8 @@ async def start_run(
 ) -> AgentOSRun | Response:
     """Send a message to an agent. With `stream`, returns events; otherwise the run, as soon as it pauses or ends.
 
-    `user_id` comes back as it was sent. With a key of scope `on_behalf` a Slack user id names the requester; any other
-    value names nobody in Slack.
+    `user_id` comes back as it was sent; a session takes no other. With a key of scope `on_behalf` a Slack user id names
+    the requester; any other value names nobody in Slack.
     """
     ctx = web_context(request)
     session_id = body.session_id or str(uuid4())

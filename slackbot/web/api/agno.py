@@ -116,8 +116,8 @@ async def create_agent_run(
 ) -> RunOutput:
     """Send a message to an agent, and wait until its run pauses for people, completes or fails.
 
-    `user_id` comes back as it was sent. With a key of scope `on_behalf` a Slack user id names the requester; any other
-    value names nobody in Slack.
+    `user_id` comes back as it was sent; a session takes no other. With a key of scope `on_behalf` a Slack user id names
+    the requester; any other value names nobody in Slack.
     """
     run_id = await say(web_context(request), caller, agent_name, body, key)
     return RunOutput.of(await settled(request, response, caller, run_id, wait))

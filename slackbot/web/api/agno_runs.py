@@ -31,7 +31,7 @@ from agent.usecases import runs
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.agents import Reason, SessionName, Task
-from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, known_run, session_of
+from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, known_run, session_of, user_of
 from slackbot.web.api.key_votes import cast_key_vote, key_owner
 from slackbot.web.api.requesters import claimed_requester, is_user_id
 from slackbot.web.api.run_starts import agent_named, start, stored_start_key
@@ -108,7 +108,7 @@ async def say(ctx: WebContext, caller: Principal, agent_name: str, said: Message
     requester = claimed_requester(ctx, caller, named)
     await check_member(ctx.slack.directory, requester.person)
     latest = await latest_run(ctx, caller, agent.name, said.session_id)
-    if latest is not None and await _hears(ctx, caller, latest, said.message, requester, key):
+    if latest is not None and await _hears(ctx, caller, latest, said, requester, key):
         return latest
     if key is None and said.session_id is not None:
         # Of two calls that start one session at once, the second finds the first one's run.
@@ -188,19 +188,21 @@ async def settled(
 
 
 async def _hears(
-    ctx: WebContext, caller: Principal, run_id: UUID, message: str, requester: Requester, key: str | None
+    ctx: WebContext, caller: Principal, run_id: UUID, said: Message, requester: Requester, key: str | None
 ) -> bool:
-    """False if another run has to start. Raises ProblemRaised for another requester."""
+    """False if another run has to start. Raises ProblemRaised for another requester or user."""
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, run_id)
         began = await views.run_started_with(connection, stored_start_key(caller, key)) if key else None
     if began is not None or run is None or run.status is RunStatus.CANCELLED:
         return False
-    if run.requester != requester.person:
-        words = "This session was started for another requester; start a new one."
+    if run.requester != requester.person or said.user_id not in (None, user_of(run)):
+        words = "This session was started for another requester or `user_id`; start a new one."
         raise ProblemRaised(409, "conflict", "Conflict", words)
     source = f"{caller.name}:{key}" if key else None
-    heard = await runs.add_message(ctx.db, run_id, message, requester.person, source, principal=caller.name)
+    heard = await runs.add_message(
+        ctx.db, run_id, said.message, requester.person, source, principal=caller.name
+    )
     return bool(heard or source)
 
 

@@ -59,6 +59,12 @@ async def start(
     )
     if not started.created:
         run = await ctx.db.read(views.run_view, started.run_id)
-        if run is None or (run.agent, run.task, run.requester) != (agent.name, task, requester.person):
-            raise Conflict("a run was started with this key before, for another agent, task or requester")
+        asked = (agent.name, task, requester.person)
+        if (
+            run is None
+            or (run.agent, run.task, run.requester) != asked
+            or program_user not in (None, run.program_user)
+        ):
+            words = "a run was started with this key before, for another agent, task, requester or user"
+            raise Conflict(words)
     return started

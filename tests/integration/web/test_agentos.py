@@ -19,7 +19,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.doc_blocks import blocks
-from tests.integration.asking import write
+from tests.integration.asking import rows, write
 from tests.integration.web.living import ADA, GRACE, Living, living
 
 AGENT = "data_manager"
@@ -237,6 +237,29 @@ async def test_the_users_of_a_program_keep_their_names(service: Living) -> None:
     unnamed = (await asker.post(f"/agentos/agents/{AGENT}/runs", data=sent)).json()
     assert unnamed["user_id"] == ADA.user_id
     assert set(await service.house.column("SELECT requester_user_id FROM agent_run")) == {ADA.user_id}
+
+
+async def test_a_session_belongs_to_one_user(service: Living) -> None:
+    """A later message with another `user_id` is refused and heard by nobody; without one, or with the same, it is."""
+    asker = await service.asker()
+    for path in ("/agentos/agents", "/agents"):
+        about = {
+            "message": TASK,
+            "stream": "false",
+            "session_id": f"s{len(path)}",
+            "user_id": "ada@shop.example",
+        }
+        runs = f"{path}/{AGENT}/runs"
+        run = (await asker.post(runs, data=about)).json()
+        for other in ({"user_id": "bob@shop.example"}, {"user_id": ADA.user_id}):
+            for headers in ({}, {"Idempotency-Key": f"{path}:{other['user_id']}"}):
+                refused = await asker.post(runs, data=about | other, headers=headers)
+                assert (refused.status_code, refused.json()["type"]) == (409, "urn:signoff:conflict")
+        heard = "SELECT text FROM run_message WHERE run_id::text = :run AND role = 'user'"
+        assert await rows(service.house.db, heard, run=run["run_id"]) == [(TASK,)]
+        for same in (about, {name: about[name] for name in ("message", "stream", "session_id")}):
+            again = (await asker.post(runs, data=same)).json()
+            assert (again["run_id"], again["user_id"]) == (run["run_id"], "ada@shop.example"), again
 
 
 async def test_a_secret_is_no_name_of_a_user(service: Living) -> None:
