@@ -16,6 +16,7 @@ from yarl import URL
 
 from signoff_demo.sandbox import RateLimits, SlackSandbox
 from signoff_demo.sandbox.faults import ApiFault, Faults
+from signoff_demo.sandbox.model import ScriptedModel
 
 BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}}
 CARD = [{"type": "actions", "block_id": "b", "elements": [BUTTON]}]
@@ -174,6 +175,17 @@ async def test_other_pages_cannot_act_in_it(slack: SlackSandbox) -> None:
     assert slack.messages("C0REVIEW") == []
 
 
+def another_site(port: int) -> list[dict[str, str]]:
+    """The headers that a page of another site makes a browser send."""
+    return [
+        {"Host": "rebound.example"},
+        {"Host": f"rebound.example:{port}", "Origin": f"http://rebound.example:{port}"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"http://127.0.0.1:{port + 1}"},
+    ]
+
+
 async def test_another_site_reaches_no_route(slack: SlackSandbox) -> None:
     """Every route, the Web API's and the response URLs' too, refuses another host's name and another site's origin."""
     message = slack.person("U0ADA").say("C0REVIEW", "mine")
@@ -188,13 +200,7 @@ async def test_another_site_reaches_no_route(slack: SlackSandbox) -> None:
     async with aiohttp.ClientSession() as session:
         for method, path in (*routes, ("POST", "/api/chat.update"), ("POST", "/api/chat.postMessage")):
             where = slack.url + re.sub(r"\{\w+\}", "x", path)
-            for foreign in (
-                {"Host": "rebound.example"},
-                {"Host": f"rebound.example:{slack.port}", "Origin": f"http://rebound.example:{slack.port}"},
-                {"Origin": "https://evil.example"},
-                {"Origin": "null"},
-                {"Origin": f"http://127.0.0.1:{slack.port + 1}"},
-            ):
+            for foreign in another_site(slack.port):
                 sent = "POST" if method == "*" else method
                 async with session.request(sent, where, data=text, headers=forged | foreign) as answer:
                     assert answer.status == 403, (method, path, foreign)
@@ -202,6 +208,25 @@ async def test_another_site_reaches_no_route(slack: SlackSandbox) -> None:
         own = {**forged, "Origin": slack.url}
         async with session.post(f"{slack.url}/api/auth.test", headers=own) as answer:
             assert (await answer.json())["ok"] is True
+
+
+async def test_another_site_does_not_reach_the_model() -> None:
+    """The scripted model refuses another host's name and another site's origin on every route, and uses no turn."""
+    async with ScriptedModel() as model, aiohttp.ClientSession() as session:
+        model.script("ours")
+        chat = {"model": "signoff-scripted", "messages": [{"role": "user", "content": "hi"}]}
+        for method, path in (
+            ("POST", "chat/completions"),
+            ("GET", "models"),
+            ("GET", "models/signoff-scripted"),
+        ):
+            for foreign in another_site(model.port):
+                where = f"{model.base_url}/{path}"
+                async with session.request(method, where, json=chat, headers=foreign) as answer:
+                    assert answer.status == 403, (method, path, foreign)
+        assert model.requests == []
+        async with session.post(f"{model.base_url}/chat/completions", json=chat) as answer:
+            assert (await answer.json())["choices"][0]["message"]["content"] == "ours"
 
 
 async def test_each_start_has_its_own_secrets() -> None:

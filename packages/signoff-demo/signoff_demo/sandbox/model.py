@@ -21,6 +21,7 @@ from typing import Any, Literal, NoReturn, Self, TypeAlias
 
 from aiohttp import web
 
+from signoff_demo.sandbox.local_requests import only_this_machine
 from signoff_demo.sandbox.model_script import MODEL_NAME, ScriptedCall, ScriptedTurn, answer
 from signoff_demo.sandbox.model_wire import chunks, completion, model_card
 
@@ -87,7 +88,7 @@ class ScriptedModel:
 
     async def start(self) -> None:
         """Raises OSError if the port is in use."""
-        app = web.Application(client_max_size=32 * 1024 * 1024)
+        app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=[only_this_machine])
         if self._lists_models:
             app.router.add_get("/v1/models", self._models)
             app.router.add_get("/v1/models/{id}", self._model)
