@@ -130,7 +130,9 @@ class _Answer:
     def _print(self, permission: Permission) -> None:
         reason = permission.reason
         if permission.decision == "deny":
-            reason = f"Signoff: {shorten(one_line(reason), LONGEST_REASON)}"
+            # Quoted lines are people's words; any other break may come from the call.
+            lines = "\n".join(one_line(each) for each in re.split(r"\n(?=> )", reason))
+            reason = f"Signoff: {shorten(lines, LONGEST_REASON)}"
         sent = Permission(permission.decision, reason, permission.arguments, permission.notes)
         sys.stdout.write(f"{answer_text(self._agent, sent)}\n")
         sys.stdout.flush()
