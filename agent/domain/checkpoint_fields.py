@@ -16,7 +16,7 @@ from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, R
 from agent.domain.spelling import meant
 from agent.domain.toml_mistakes import BOOLEANS
 from signoff.durations import seconds_of
-from signoff.values import Risk
+from signoff.values import SLACK_USER, Risk
 
 SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=365)
@@ -28,7 +28,6 @@ MAX_BECAUSE = 500
 """Characters."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_USER = re.compile(r"[UW][A-Z0-9]{2,20}\Z")
 _GROUP = re.compile(r"S[A-Z0-9]{2,20}\Z")
 _MAIL = re.compile(r"[^@\s,;<>\"]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
 _PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
@@ -36,7 +35,7 @@ _MONEY = re.compile(r"[^.\s\x00$\[\]]+(?:\.[^.\s\x00$\[\]]+)*\Z")
 
 
 def is_user(approver: str) -> bool:
-    return _USER.match(approver) is not None
+    return SLACK_USER.problem(approver) is None
 
 
 def text(value: Any) -> str:
@@ -262,7 +261,7 @@ def _where_ids_are(entry: Any) -> str:
 
 def _ids(value: Any, shape: str, words: set[str]) -> tuple[str, ...]:
     for entry in _listed(value):
-        fits = isinstance(entry, str) and (entry in words or _USER.match(entry) or _GROUP.match(entry))
+        fits = isinstance(entry, str) and (entry in words or is_user(entry) or _GROUP.match(entry))
         if not fits:
             raise ValueError(f"{entry!r} is not {shape}; {_where_ids_are(entry)}")
     return tuple(dict.fromkeys(value))

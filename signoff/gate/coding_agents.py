@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from signoff.canonical import canonical_bytes, parse_arguments, parse_json
 from signoff.errors import MalformedArguments
-from signoff.values import FOLDER
+from signoff.values import ACTION_NAME, FOLDER
 
 MAX_BYTES = 1024 * 1024
 """Limit for an event. The arguments themselves may have 256 KiB."""
@@ -167,16 +167,14 @@ def _action(name: str, *parts: str, certain: bool = True) -> str:
 
     A pattern for the beginning of the name that the agent shows fits it nevertheless.
     """
-    if certain and _PLAIN.fullmatch(name) and not _MARKED.search(name):
+    if certain and ACTION_NAME.problem(name) is None and not _MARKED.search(name):
         return name
     digest = sha256(canonical_bytes([name, *parts])).hexdigest()[:32]
     allowed = re.sub(r"[^A-Za-z0-9_.:-]", "_", name)
     first = "" if allowed[0].isalpha() else "_"
-    return f"{first}{allowed}"[: _MAX_NAME - 33] + f".{digest}"
+    return f"{first}{allowed}"[: ACTION_NAME.most - 33] + f".{digest}"
 
 
-_MAX_NAME = 128
-_PLAIN = re.compile(rf"[A-Za-z_][A-Za-z0-9_.:-]{{0,{_MAX_NAME - 1}}}")
 _MARKED = re.compile(r"\.[0-9a-f]{32}\Z")
 
 _READERS: dict[str, Callable[[dict[str, Any]], ToolCall]] = {
