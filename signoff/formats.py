@@ -97,16 +97,16 @@ def enumerated(items: Sequence[Item], at_most: int = 1_000) -> Iterator[Item | s
         yield f" and {more:,} more"
 
 
-def quoted(text: str) -> str:
+def quoted_lines(text: str) -> str:
     """Other people's words for a model: each line is marked, so that none can pass for anything else."""
     return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def after_colon(words: str) -> str:
     """`: words`; several lines are quoted below."""
-    return f": {words}" if len(words.splitlines()) <= 1 else f":\n{quoted(words)}"
+    return f": {words}" if len(words.splitlines()) <= 1 else f":\n{quoted_lines(words)}"
 
 
 def approval_notes(notes: Iterable[str]) -> str:
     """Reviewers' notes, for the model that continues."""
-    return "\n".join(f"Note given by a reviewer with the approval:\n{quoted(each)}" for each in notes)
+    return "\n".join(f"Note given by a reviewer with the approval:\n{quoted_lines(each)}" for each in notes)

@@ -17,7 +17,7 @@ from agent.runtime.agents import Agent
 from signoff.canonical import parse_arguments
 from signoff.description import bounded
 from signoff.errors import MalformedArguments
-from signoff.formats import quoted
+from signoff.formats import quoted_lines
 from signoff.values import Action
 
 ChatMessage = dict[str, Any]
@@ -40,7 +40,7 @@ def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -
         if message.role == "assistant":
             said.extend(_turn(agent, message, by_turn.get(message.turn, [])))
         elif message.role == "note":
-            said.append({"role": "user", "content": f"{_NOTE}\n{quoted(message.text or '')}"})
+            said.append({"role": "user", "content": f"{_NOTE}\n{quoted_lines(message.text or '')}"})
         else:
             said.append({"role": "user", "content": message.text or ""})
     return said
@@ -102,8 +102,8 @@ def answer_text(agent: Agent, call: CallView) -> str:
 def outcome(kind: AnswerKind, words: str | None) -> str:
     """A refusal names its cause: a person, the deadline or policy."""
     text = words or ""
-    why = f"Reason:\n{quoted(text)}" if text else "No reason was given."
-    note = f" Their note:\n{quoted(text)}" if text else ""
+    why = f"Reason:\n{quoted_lines(text)}" if text else "No reason was given."
+    note = f" Their note:\n{quoted_lines(text)}" if text else ""
     sentences = {
         AnswerKind.REJECTED: f"A reviewer rejected this action; it was not executed. {why}",
         AnswerKind.EXPIRED: (

@@ -84,7 +84,7 @@ class Review:
             reviewer=(answer["decided_by"] or {}).get("user_id"),
             reason=answer["reason"],
             expires_at=datetime.fromisoformat(answer["expires_at"]),
-            approved_by=tuple(each["user_id"] for each in answer.get("approved_by") or ()),
+            approved_by=tuple(each["user_id"] for each in answer["approved_by"]),
             raw=answer,
         )
 
@@ -114,8 +114,7 @@ class Approval:
     @property
     def by(self) -> str:
         """` by U1 and U2`: all who approved; empty if nobody had to."""
-        people = self.approved_by or ((self.reviewer,) if self.reviewer else ())
-        return f" by {''.join(enumerated(people))}" if people else ""
+        return f" by {''.join(enumerated(self.approved_by))}" if self.approved_by else ""
 
 
 @dataclass(frozen=True, slots=True)

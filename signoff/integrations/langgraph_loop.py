@@ -79,11 +79,7 @@ def _questions(
     place = graph.config.get("configurable", {})
     named = canonical_bytes([str(place.get("thread_id")), place.get("checkpoint_ns", ""), interrupt.id])
     key = f"interrupt-{hashlib.sha256(named).hexdigest()[:40]}"
-    return [
-        # Earlier versions asked about the model's spelling: that question is void.
-        replace(each, key=f"{key}-{number}" + ("-read" if each.changed else ""))
-        for number, each in enumerate(found)
-    ]
+    return [replace(each, key=f"{key}-{number}") for number, each in enumerate(found)]
 
 
 def _answered(

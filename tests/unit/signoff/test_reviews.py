@@ -25,6 +25,7 @@ def review(execution: dict[str, Any] | None) -> Review:
             "revision": 1,
             "edited": False,
             "decided_by": {"user_id": "U0GRACE"},
+            "approved_by": [{"user_id": "U0GRACE"}],
             "reason": None,
             "expires_at": "2026-11-21T11:20:33Z",
             "execution": execution,
