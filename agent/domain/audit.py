@@ -15,9 +15,17 @@ from uuid import UUID
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
+from signoff.values import Person
 
 DIRECT = "direct"
 """`path` when a program called the use case."""
+
+
+def person_of(actor: str) -> Person | None:
+    """Who acted in Slack; None for a program, an operator or Signoff itself."""
+    kind, _, named = actor.partition(":")
+    team_id, _, user_id = named.partition("/")
+    return Person(team_id, user_id) if kind == "slack" and team_id and user_id else None
 
 
 class AuditKind(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.domain.audit import person_of
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_view import ExecutionView, RequestView, VoteView
 from agent.domain.run import RunView
@@ -103,9 +104,8 @@ def paused(view: RequestView | RunView, what: str) -> list[Json]:
 
 
 def _actor(recorded: str) -> Json:
-    _, _, person = recorded.partition("slack:")
-    user = person.partition("/")[2]
-    return blocks.mention(user) if user else blocks.text(inert.line(recorded, 80))
+    person = person_of(recorded)
+    return blocks.mention(person.user_id) if person else blocks.text(inert.line(recorded, 80))
 
 
 def _escalated(view: RequestView) -> list[Json]:

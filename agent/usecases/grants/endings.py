@@ -9,13 +9,12 @@ import structlog
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility
-from agent.domain.audit import AuditKind, request_subject
+from agent.domain.audit import AuditKind, person_of, request_subject
 from agent.domain.errors import NotFound, Refused
 from agent.domain.people import Standing
 from agent.store import audit, grants, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.outbox import Destination
-from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +74,7 @@ def write_end(
     detail = {"because": because, **({"path": path} if path else {})}
     audit.append_all(tx, [(head, AuditEntry(AuditKind.GRANT_ENDED, by, detail)) for _, _, head in ended])
     for grant_id, destination, _ in ended:
-        line = outbox.request_line(destination, grant_id, "grant_ended", _person(by), text=because)
+        line = outbox.request_line(destination, grant_id, "grant_ended", person_of(by), text=because)
         outbox.enqueue(tx, [outbox.card(destination, grant_id), line])
         about = {"action": "grant.ended", "grant": str(grant_id), "by": by, "because": because}
         tx.after_commit(partial(log.info, "a grant has ended", **about))
@@ -90,8 +89,3 @@ async def _end(tx: Transaction, grant_id: UUID, by: str, because: str, path: str
     head = await audit.lock_head(tx, request_subject(grant_id))
     write_end(tx, [(grant_id, found[0].destination, head)], by=by, because=because, path=path)
     return True
-
-
-def _person(actor: str) -> Person | None:
-    team, _, user = actor.removeprefix("slack:").partition("/")
-    return Person(team, user) if actor.startswith("slack:") else None

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from agent.domain.audit import AuditEvent, AuditKind
+from agent.domain.audit import AuditEvent, AuditKind, person_of
 from agent.domain.errors import Refusal, sentence
 from agent.domain.request import RequestStatus
 from agent.domain.verdicts import NOBODY_DECIDED, OUTCOMES, VERDICTS
 from signoff.values import Person
-
-_SLACK = "slack:"
 
 _PATHS = {
     "slack_button": "on the card",
@@ -82,7 +80,8 @@ def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
 
 
 def actor_of(actor: str) -> tuple[str | None, str]:
-    return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
+    person = person_of(actor)
+    return person.user_id if person else None, _name(actor)
 
 
 def _step(event: AuditEvent) -> HistoryStep:
@@ -92,7 +91,7 @@ def _step(event: AuditEvent) -> HistoryStep:
     why = sentence(Refusal(refusal)) if refusal in set(Refusal) else ""
     return HistoryStep(
         event.at,
-        tuple(_person(each) for each in actors if each.startswith(_SLACK)),
+        tuple(filter(None, map(person_of, actors))),
         _name(event.actor),
         _words(event.event, detail),
         _PATHS.get(str(detail.get("path") or ""), ""),
@@ -127,11 +126,6 @@ def _sign(kind: str, detail: Mapping[str, Any]) -> str:
         approved = OUTCOMES[RequestStatus.APPROVED]
         return (vote.outcome if vote else OUTCOMES.get(str(detail.get("outcome")), approved)).status.value
     return {str(name): sign for name, sign in _SIGNS.items()}.get(kind, "")
-
-
-def _person(actor: str) -> Person:
-    team_id, _, user_id = actor.removeprefix(_SLACK).rpartition("/")
-    return Person(team_id, user_id)
 
 
 def _strings(given: Any) -> list[str]:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis, verify_chain
+from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis, person_of, verify_chain
+from signoff.values import Person
 
 SUBJECT = "request:1"
 
@@ -25,6 +26,22 @@ def chain(length: int, subject: str = SUBJECT) -> list[AuditEvent]:
 
 def head_of(events: list[AuditEvent]) -> Head:
     return Head(SUBJECT, events[-1].seq, events[-1].hash)
+
+
+def test_an_actor_in_slack_is_a_person():
+    """Programs, operators, Signoff itself and Slack's commands are nobody."""
+    assert person_of(f"slack:{Person('T1', 'U1')}") == Person("T1", "U1")
+    for other in (
+        "key:shop",
+        "key:slack:T1/U1",
+        "signoff",
+        "T1/U1",
+        "slack:",
+        "slack:/agent",
+        "slack:T1/",
+        "",
+    ):
+        assert person_of(other) is None, other
 
 
 def test_an_untouched_chain_holds():
