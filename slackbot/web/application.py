@@ -32,7 +32,7 @@ from slackbot.web.http.metrics import HTTP_REQUESTS, SERVER_ERRORS
 from slackbot.web.http.problems import ProblemRaised
 from slackbot.web.inbox import sign_in
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_COUNTED = {*problems.METHODS, "HEAD", "OPTIONS"}
 
 API_VERSION = "1"
 """Independent of the service's version."""
@@ -104,7 +104,7 @@ class RouteCounter:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                method = scope["method"] if scope["method"] in METHODS else "OTHER"
+                method = scope["method"] if scope["method"] in _COUNTED else "OTHER"
                 route = getattr(scope.get("route"), "path", None) or "none"
                 HTTP_REQUESTS.labels(method, route, str(message["status"])).inc()
                 if message["status"] >= 500:

@@ -50,19 +50,24 @@ MAX_DIFFERENCES = 50
 _PROBLEMS = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
 
 
-class ClaimIn(RequestModel):
+class CallClaimIn(RequestModel):
     """The program's claim. With `digest` the claim fails if something else was approved."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{}]})
 
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    facts: dict[str, Any] | None = Field(
-        default=None,
-        description="The current facts, if the question had facts; needs the scope facts.",
-    )
     lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE), length_schema(1, LONGEST_LEASE)] = Field(
         default=LEASE_SECONDS,
         description="How long the action may take. Without a result by then, people are asked what happened.",
+    )
+
+
+class ClaimIn(CallClaimIn):
+    """The program's claim. With `digest` the claim fails if something else was approved."""
+
+    facts: dict[str, Any] | None = Field(
+        default=None,
+        description="The current facts, if the question had facts; needs the scope facts.",
     )
 
 

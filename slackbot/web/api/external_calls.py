@@ -7,13 +7,12 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.runtime import external_calls
-from agent.usecases.executions.programs import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
+from agent.usecases.executions.programs import ClaimRefused, ReportRefused
 from slackbot.masking import clean_descriptions
-from slackbot.web.api.executions import ResultIn
-from slackbot.web.api.shapes import ActionOut, Length, Moment, RequestModel, ResponseModel, length_schema
+from slackbot.web.api.executions import CallClaimIn, ResultIn
+from slackbot.web.api.shapes import ActionOut, Moment, ResponseModel
 from slackbot.web.http.api_keys import Executor
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
@@ -67,18 +66,6 @@ class Reported(ResponseModel):
 
     ok: bool = True
     call_id: UUID
-
-
-class CallClaimIn(RequestModel):
-    """The program's claim. With `digest` the claim fails if something else was approved."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{}]})
-
-    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    lease: Annotated[Length, Field(ge=1, le=LONGEST_LEASE), length_schema(1, LONGEST_LEASE)] = Field(
-        default=LEASE_SECONDS,
-        description="How long the action may take. Without a result by then, people are asked what happened.",
-    )
 
 
 NOTHING_KNOWN = CallClaimIn()

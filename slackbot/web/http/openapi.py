@@ -83,7 +83,6 @@ _ASSETS = {
     "swagger-ui.css": "text/css",
     "favicon-32x32.png": "image/png",
 }
-_METHODS = ("get", "put", "post", "delete", "patch")
 
 
 @router.get("/docs")
@@ -140,7 +139,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         )
         _add_models(document)
         for path in document["paths"].values():
-            for method in set(path) & set(_METHODS):
+            for method in set(path) & {each.lower() for each in problems.METHODS}:
                 _document_problems(path[method])
         schemas = document["components"]["schemas"]
         schemas["Problem"] = problems.ProblemDetails.model_json_schema()

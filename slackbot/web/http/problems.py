@@ -29,6 +29,7 @@ from slackbot.masking import clean_now
 log = structlog.get_logger(__name__)
 
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+"""Of our routes; GET answers HEAD, too."""
 MEDIA_TYPE = "application/problem+json"
 
 
