@@ -32,7 +32,10 @@ router = APIRouter(route_class=StrictRoute, tags=["Agents"])
 
 Task = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TASK, pattern=r"\S")]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-SessionName = Annotated[Key, NOT_SECRET]
+SessionName = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=200), NOT_SECRET
+]
+"""A program's own name for a conversation, or for its user."""
 Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL, pattern=r"\S")]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 IdempotencyKey = Annotated[

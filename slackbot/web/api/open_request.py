@@ -24,11 +24,12 @@ from agent.usecases.requests import OpenOutcome
 from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
 from signoff.description import quoted
-from signoff.values import ACTION_NAME, REQUEST_NAME, SLACK_USER, Action
+from signoff.values import ACTION_NAME, REQUEST_NAME, Action
 from slackbot.masking import NOT_SECRET, clean_description, clean_value
+from slackbot.web.api.agents import SessionName
 from slackbot.web.api.facts import check_may_send_facts, program_facts
 from slackbot.web.api.generated_description import generated
-from slackbot.web.api.requesters import claimed_requester
+from slackbot.web.api.requesters import UserId, claimed_requester
 from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, SentTime
 from slackbot.web.http.bodies import by_size
 from slackbot.web.http.context import WebContext
@@ -52,11 +53,6 @@ ToolName = Annotated[
     str, StringConstraints(pattern=ACTION_NAME.pattern, max_length=ACTION_NAME.most), NOT_SECRET
 ]
 _ABOUT_FACTS = {"facts", "facts_failed"}
-
-SessionName = Annotated[
-    str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=200), NOT_SECRET
-]
-UserId = Annotated[str, StringConstraints(pattern=SLACK_USER.pattern)]
 
 _EXAMPLE: dict[str, Any] = {
     "request_id": "delete-42",
