@@ -9,6 +9,8 @@
         answers = await approvals.answer(paused.requests, key="nightly-17")
         result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
 
+A run of ``run_stream`` is paused as ``PausedRun(stream.all_messages(), await stream.get_output())``.
+
 With ``timeout=0``, ``answer`` raises TimeoutError, and a webhook (``decision.made``) starts the process again, with a
 sweep as fallback. With ``inside=True`` the run itself waits, nothing is stored, and questions that are not decided in
 time are withdrawn.
@@ -20,7 +22,6 @@ all defaults, as JSON. A value that changes each time it is read goes back to th
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,8 +67,6 @@ from signoff.integrations.tool_calls import (
     approval_note,
     ask_about,
     report_outcome,
-    shared_id,
-    unusable,
 )
 from signoff.json_form import check_written, guarded, stable_form, written_by_type
 from signoff.values import Action
@@ -84,10 +83,25 @@ UNASKED = "not_required:"
 
 @dataclass(frozen=True)
 class PausedRun:
-    """What a process needs to continue a waiting run."""
+    """What a process needs to continue a waiting run: its history, and the output that it ended with."""
 
     messages: list[ModelMessage]
     requests: DeferredToolRequests
+
+    def __post_init__(self) -> None:
+        """Number the turn of `run_stream`, which hands out its calls and its history without `after_model_request`."""
+        if not (unplaced := _without_turn(self.requests)):
+            return
+        turn, made = _numbered(self.messages), _last_response(self.messages).tool_calls
+        _give_own_ids(made)
+        for call in [*self.requests.approvals, *self.requests.calls]:  # copies of those, in their order
+            same = [each for each in made if (each.tool_name, each.args) == (call.tool_name, call.args)]
+            if same:
+                call.tool_call_id = same[0].tool_call_id
+                made.remove(same[0])
+        for call in unplaced:
+            known = self.requests.metadata.get(call.tool_call_id, {})
+            self.requests.metadata[call.tool_call_id] = {**known, TURN: turn}
 
     @classmethod
     def of(cls, result: AgentRunResult[Any]) -> Self:
@@ -134,8 +148,6 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._inside = inside
         self._given: dict[str, _Given] = {}
-        self._streamed: set[tuple[str | None, str, str]] = set()
-        """Answered calls without a turn: run, id and arguments."""
 
     async def answer(
         self,
@@ -154,11 +166,16 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         answered with its outcome. The caller adds results for ``requests.calls``.
 
         Raises TimeoutError (with a key the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is
-        unknown), ApiError (for example, paused), Conflict and Unreachable. Nothing is claimed then.
+        unknown), ApiError (for example, paused), Conflict and Unreachable, and ValueError for requests of `run_stream`
+        that are not those of a PausedRun. Nothing is claimed then.
         """
+        if _without_turn(requests):
+            raise ValueError(
+                "these calls do not say in which turn they were made, so one could get the answer of an earlier one: "
+                "give the agent this capability, and `answer` the requests of a PausedRun, for `run_stream` "
+                "PausedRun(stream.all_messages(), await stream.get_output()).requests"
+            )
         limit = self._timeout if timeout is None else WaitLimit.of(timeout)
-        shared = self._shared_ids(requests, key)
-        calls = [call for call in requests.approvals if call.tool_call_id not in shared]
         questions = [
             partial(
                 ask_about,
@@ -171,19 +188,12 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 timeout=limit,
                 facts=self._facts,
             )
-            for call in calls
+            for call in requests.approvals
         ]
         outcomes = await all_outcomes(questions, with_facts=self._facts is not None)
         results = DeferredToolResults()
-        for call, own in zip(requests.approvals, _own_ids(requests.approvals), strict=True):
-            if call.tool_call_id in shared:
-                denied = ToolDenied(unusable(call.tool_name, shared_id(call.tool_call_id)))
-                results.approvals[own] = denied
-        for call, outcome in zip(calls, outcomes, strict=True):
-            known = requests.metadata.get(call.tool_call_id, {})
-            await self._give(results, call, outcome, known, limit)
-            if TURN not in known and not isinstance(outcome, str):
-                self._streamed.add((key, call.tool_call_id, str(call.args)))
+        for call, outcome in zip(requests.approvals, outcomes, strict=True):
+            await self._give(results, call, outcome, requests.metadata.get(call.tool_call_id, {}), limit)
         return results
 
     # --- while the agent runs ------------------------------------------------------------------------------
@@ -194,7 +204,8 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         """Questions not decided in time are denied to the model."""
         if not self._inside or not requests.approvals:
             return None
-        return await self.answer(requests, key=None, session=ctx.conversation_id or ctx.run_id)
+        paused = PausedRun([*ctx.messages], requests)
+        return await self.answer(paused.requests, key=None, session=ctx.conversation_id or ctx.run_id)
 
     async def after_model_request(
         self,
@@ -205,10 +216,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Number the turn, and give each of its calls an id of its own."""
         response.metadata = {**(response.metadata or {}), TURN: _turn_after(ctx.messages)}
-        for call, own in zip(response.tool_calls, _own_ids(response.tool_calls), strict=True):
-            if call.tool_call_id != own:
-                call.tool_call_id = own
-                call.id = None  # a provider would send its own copy of the call instead
+        _give_own_ids(response.tool_calls)
         return response
 
     async def after_tool_validate(
@@ -225,7 +233,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         """
         if tool_def.kind == "unapproved" and not ctx.tool_call_approved:
             _use_stable_form(ctx, call)
-            raise ApprovalRequired(metadata={TURN: _turn_of(ctx)})
+            raise ApprovalRequired(metadata={TURN: _numbered(ctx.messages)})
         return args
 
     async def wrap_tool_execute(
@@ -243,7 +251,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 return await handler(args)
             except ApprovalRequired as required:
                 _use_stable_form(ctx, call)
-                raise ApprovalRequired(metadata={**(required.metadata or {}), TURN: _turn_of(ctx)}) from None
+                raise ApprovalRequired(
+                    metadata={**(required.metadata or {}), TURN: _numbered(ctx.messages)}
+                ) from None
         mark = _mark(ctx) or ""
         if mark == UNASKED + _digest(call):
             _check_judged(call, args, _arguments(call))
@@ -284,20 +294,6 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         if given is not None:
             await report_outcome(self._client, given.claim, time.monotonic(), error=error)
         raise error
-
-    def _shared_ids(self, requests: DeferredToolRequests, key: str | None) -> set[str]:
-        """Ids that do not say which call is meant. Those of `run_stream` come before `after_model_request`."""
-        number = Counter(call.tool_call_id for call in requests.approvals)
-        return {
-            call.tool_call_id
-            for call in requests.approvals
-            if number[call.tool_call_id] > 1
-            or (
-                key is not None
-                and TURN not in requests.metadata.get(call.tool_call_id, {})
-                and (key, call.tool_call_id, str(call.args)) in self._streamed
-            )
-        }
 
     # --- parts -----------------------------------------------------------------------------------------------
 
@@ -345,26 +341,43 @@ def _turn_after(messages: Sequence[ModelMessage]) -> int:
     return number + 1
 
 
-def _turn_of(ctx: RunContext[Any]) -> int | None:
-    last = next((each for each in reversed(ctx.messages) if isinstance(each, ModelResponse)), None)
-    return None if last is None else (last.metadata or {}).get(TURN)
+def _last_response(messages: Sequence[ModelMessage]) -> ModelResponse:
+    """Raises ValueError."""
+    found = [each for each in messages if isinstance(each, ModelResponse)]
+    if not found:
+        raise ValueError("the history of a waiting run ends with the model's response")
+    return found[-1]
+
+
+def _numbered(messages: Sequence[ModelMessage]) -> int:
+    """The number of the last response, which keeps it: a history may be shortened later."""
+    last = _last_response(messages)
+    number = (last.metadata or {}).get(TURN)
+    if not isinstance(number, int):
+        before = [each for each in messages if each is not last]
+        number = _turn_after(before)
+        last.metadata = {**(last.metadata or {}), TURN: number}
+    return number
+
+
+def _without_turn(requests: DeferredToolRequests) -> list[ToolCallPart]:
+    return [each for each in requests.approvals if TURN not in requests.metadata.get(each.tool_call_id, {})]
 
 
 def _place(requests: DeferredToolRequests, call: ToolCallPart) -> tuple[int | None, str]:
     return requests.metadata.get(call.tool_call_id, {}).get(TURN), call.tool_call_id
 
 
-def _own_ids(calls: Sequence[ToolCallPart]) -> list[str]:
-    """One for each call: its own, or the next free one."""
-    found: list[str] = []
-    given = {each.tool_call_id for each in calls}
+def _give_own_ids(calls: Sequence[ToolCallPart]) -> None:
+    """A call without an id, or with one that is taken, gets the next free one."""
+    given, taken = {each.tool_call_id for each in calls}, set[str]()
     for call in calls:
         own = call.tool_call_id
-        if not own or own in found:
+        if not own or own in taken:
             numbered = (f"{own or call.tool_name}~{number}" for number in count(2))
-            own = next(each for each in numbered if each not in given and each not in found)
-        found.append(own)
-    return found
+            call.tool_call_id = next(each for each in numbered if each not in given | taken)
+            call.id = None  # a provider would send its own copy of the call instead
+        taken.add(call.tool_call_id)
 
 
 def _digest(call: ToolCallPart) -> str:

@@ -26,10 +26,10 @@ from langgraph.prebuilt import ToolRuntime
 from mcp import Client
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 from pydantic_ai import Agent as PydanticAgent
-from pydantic_ai import DeferredToolRequests, ToolApproved
+from pydantic_ai import DeferredToolRequests
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.errors import SignoffError
@@ -100,37 +100,69 @@ async def approving(desk: Desk) -> AsyncIterator[None]:
 Drive = Callable[[Desk, Path, Tool, Turns], Coroutine[Any, Any, None]]
 
 
-async def by_pydantic_ai(desk: Desk, path: Path, tool: Tool, turns: Turns, shorten: bool = False) -> None:
+async def by_pydantic_ai(
+    desk: Desk, path: Path, tool: Tool, turns: Turns, shorten: bool = False, streamed: bool = False
+) -> None:
     left = list(turns)
 
-    def model(messages: Any, info: Any) -> ModelResponse:
+    def said(messages: Any) -> list[Call]:
         parts = [part for each in messages[-1:] for part in each.parts]
         tool.told += [str(part.content) for part in parts if isinstance(part, ToolReturnPart)]
-        if not left:
-            return ModelResponse([TextPart("done")])
-        calls = left.pop(0)
-        return ModelResponse(
-            [ToolCallPart("delete_records", arguments(count), call_id or "") for call_id, count in calls]
-        )
+        return left.pop(0) if left else []
+
+    def model(messages: Any, info: Any) -> ModelResponse:
+        calls: list[Any] = [
+            ToolCallPart("delete_records", arguments(count), call_id or "")
+            for call_id, count in said(messages)
+        ]
+        return ModelResponse(calls or [TextPart("done")])
+
+    async def stream(messages: Any, info: Any) -> AsyncIterator[Any]:
+        calls = said(messages)
+        for number, (call_id, count) in enumerate(calls):
+            yield {
+                number: DeltaToolCall("delete_records", json.dumps(arguments(count)), tool_call_id=call_id)
+            }
+        if not calls:
+            yield "done"
 
     def last_three(messages: Any) -> Any:
         return messages[-3:]
 
-    async with AsyncApprovalClient(desk.url, desk.key) as client:
-        approvals = PydanticAIApprovals(client, timeout=30)
-        short: list[Any] = [ProcessHistory(last_three)] if shorten else []
+    short: list[Any] = [ProcessHistory(last_three)] if shorten else []
+
+    async def run(approvals: PydanticAIApprovals, **more: Any) -> tuple[Any, list[Any]]:
+        """One life of a process."""
         agent = PydanticAgent(
-            FunctionModel(model), output_type=[str, DeferredToolRequests], capabilities=[approvals, *short]
+            FunctionModel(model, stream_function=stream),
+            output_type=[str, DeferredToolRequests],
+            capabilities=[approvals, *short],
         )
         agent.tool_plain(requires_approval=True)(tool.delete_records)
-        result = await agent.run("go")
-        while isinstance(result.output, DeferredToolRequests):
-            kept = PausedRun.of(result).to_json()
+        if not streamed:
+            result = await agent.run(**more)
+            return result.output, result.all_messages()
+        async with agent.run_stream(**more) as running:
+            output: Any = await running.get_output()
+        return output, running.all_messages()
+
+    async with AsyncApprovalClient(desk.url, desk.key) as client:
+        output, messages = await run(PydanticAIApprovals(client), user_prompt="go")
+        while isinstance(output, DeferredToolRequests):
+            kept = PausedRun(messages, output).to_json()
             with suppress(TimeoutError):
-                await approvals.answer(PausedRun.of_json(kept).requests, key="run-1", timeout=0)
-            paused = PausedRun.of_json(kept)
+                await PydanticAIApprovals(client, timeout=0).answer(
+                    PausedRun.of_json(kept).requests, key="run-1"
+                )
+            approvals, paused = PydanticAIApprovals(client, timeout=30), PausedRun.of_json(kept)
             answers = await approvals.answer(paused.requests, key="run-1")
-            result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
+            output, messages = await run(
+                approvals, message_history=paused.messages, deferred_tool_results=answers
+            )
+
+
+async def by_pydantic_ai_streamed(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+    await by_pydantic_ai(desk, path, tool, turns, streamed=True)
 
 
 class Scripted(OpenAIModel):
@@ -235,7 +267,14 @@ async def by_langchain_per_call(desk: Desk, path: Path, tool: Tool, turns: Turns
     await by_langchain(desk, path, tool, turns, "per_call")
 
 
-FRAMEWORKS: list[Drive] = [by_pydantic_ai, by_openai_agents, by_agno, by_langchain, by_langchain_per_call]
+FRAMEWORKS: list[Drive] = [
+    by_pydantic_ai,
+    by_pydantic_ai_streamed,
+    by_openai_agents,
+    by_agno,
+    by_langchain,
+    by_langchain_per_call,
+]
 
 
 BY_OPENAI: list[tuple[Turns, tuple[list[int], str, str]]] = [
@@ -276,37 +315,28 @@ async def test_two_calls_under_one_id_are_two_questions_or_one_refusal(
         assert [f"deletion {number}" in " ".join(tool.told) for number in (1, 2)] == [True, True]
     else:
         assert turns in (TWINS, BOTH)
-        assert drive is not by_pydantic_ai
+        assert drive not in (by_pydantic_ai, by_pydantic_ai_streamed)
         assert "another call has the same id" in tool.told[0]
 
 
-async def test_a_shortened_history_forgets_no_question(actors: Desk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("streamed", [False, True], ids=["run", "run_stream"])
+async def test_a_shortened_history_forgets_no_question(actors: Desk, tmp_path: Path, streamed: bool) -> None:
     """pydantic-ai: the same call under the same id is a new one, also when the history no longer has the first."""
     tool = Tool()
     async with approving(actors):
         turns: Turns = [[("first", 5)], [("second", 5)], [("third", 5)], [("first", 5)]]
-        await by_pydantic_ai(actors, tmp_path, tool, turns, shorten=True)
+        await by_pydantic_ai(actors, tmp_path, tool, turns, shorten=True, streamed=streamed)
     assert tool.done == [5, 5, 5, 5]
     assert len(await actors.statuses()) == 4
 
 
-async def test_nothing_is_asked_about_two_waiting_calls_under_one_id(actors: Desk) -> None:
-    """pydantic-ai: what waits together under one id, or comes again without its turn, as a streamed run gives it, is
-    denied with the reason.
-    """
-    calls = [ToolCallPart("delete_records", arguments(count), "call_0") for count in (5, 7)]
+async def test_calls_that_come_without_their_turn_are_refused(actors: Desk) -> None:
+    """pydantic-ai: `run_stream` says neither turn nor own id of a call; without its history nobody is asked."""
+    calls = [ToolCallPart("delete_records", arguments(5), "call_0")]
     async with AsyncApprovalClient(actors.url, actors.key) as client:
-        answers = await PydanticAIApprovals(client).answer(DeferredToolRequests(approvals=calls), key="run-1")
-        denied: Any = answers.approvals["call_0"]
-        assert "another call has the same id" in denied.message
-        assert await actors.statuses() == []
-        async with approving(actors):
-            approvals = PydanticAIApprovals(client)
-            first = DeferredToolRequests(approvals=calls[:1])
-            answers = await approvals.answer(first, key="run-1")
-            assert isinstance(answers.approvals["call_0"], ToolApproved)
-            denied = (await approvals.answer(first, key="run-1")).approvals["call_0"]
-    assert "another call has the same id" in denied.message
+        with pytest.raises(ValueError, match=r"PausedRun\(stream.all_messages"):
+            await PydanticAIApprovals(client).answer(DeferredToolRequests(approvals=calls), key="run-1")
+    assert await actors.statuses() == []
 
 
 async def test_an_edit_of_a_call_without_an_id_runs_nothing(actors: Desk) -> None:

@@ -124,7 +124,10 @@ async def test_an_approval_is_of_one_call_only(actors: Desk, cleaner: Cleaner) -
     paused = await cleaner.paused()
     asked = (("delete_records", FIFTY | {"count": 1}), ("read_records", {"table_name": "users"}))
     for tool, arguments in asked:
-        other = DeferredToolRequests(approvals=[ToolCallPart(tool, arguments, tool_call_id="call-1")])
+        other = DeferredToolRequests(
+            approvals=[ToolCallPart(tool, arguments, tool_call_id="call-1")],
+            metadata=paused.requests.metadata,
+        )
         answering = asyncio.create_task(cleaner.approvals.answer(other, key=tool))
         if tool == "delete_records":
             await actors.decide(await actors.asked())
