@@ -19,12 +19,11 @@ the code of any other FunctionTool converts beyond its schema, nobody sees.
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import re
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +33,8 @@ from typing import Any, Protocol, cast
 from signoff.integrations.extras import missing_framework
 
 try:
-    from agents import Agent, FunctionTool, Runner, RunState
+    from agents import Agent, AgentHooks, FunctionTool, Runner, RunState
+    from agents.agent import AgentBase
     from agents.function_schema import FuncSchema, function_schema
     from agents.items import ModelResponse, ToolApprovalItem
     from agents.result import RunResult
@@ -130,7 +130,6 @@ class OpenAIApprovals:
         self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._facts = facts
         self._decided: dict[Call, tuple[Approval | AttemptOutcome, WaitLimit]] = {}
-        self._guarded: set[str] = set()
 
     def guard(self, tool: FunctionTool) -> FunctionTool:
         """Require approval for every call of this tool, unless policy allows it without.
@@ -181,7 +180,7 @@ class OpenAIApprovals:
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = _Guarded(invoke, types)
         guarded.needs_approval = True
-        self._guarded.add(tool.name)
+        guarded.is_enabled = partial(_enabled, tool)
         return guarded
 
     def _taken(self, name: str, call_id: str, arguments: str) -> tuple[Approval | AttemptOutcome, WaitLimit]:
@@ -217,7 +216,6 @@ class OpenAIApprovals:
                 state = await RunState.from_string(agent, kept, context_override=own)
                 await self.decide(state, key=key, session=_session_of(options))
                 result = await Runner.run(agent, state, **options)
-            self._check_ids(result.raw_responses)
             if not result.interruptions:
                 await store.remove(key)
                 return result
@@ -242,18 +240,14 @@ class OpenAIApprovals:
         a guard knows its run.
 
         Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
-        SignoffError (the model gave a call the id of an earlier one), ApiError, Conflict and Unreachable. The state is
-        then unchanged.
+        ApiError, Conflict and Unreachable. The state is then unchanged.
         """
         limit = self._timeout if timeout is None else WaitLimit.of(timeout)
-        responses = state._model_responses  # noqa: SLF001 - the SDK shows them in results only
-        self._check_ids(responses)
-        last = Counter(_ids(responses[-1], self._guarded)) if responses else Counter[str]()
         items = state.get_interruptions()
         outcomes = await all_outcomes(
             [
                 partial(
-                    self._outcome, item, last[item.call_id or ""] < 2, key, session or key, context, limit
+                    self._outcome, item, CallName(key, _place(state, item)), session or key, context, limit
                 )
                 for item in items
             ],
@@ -267,23 +261,9 @@ class OpenAIApprovals:
                 state.approve(item)
         RUN.set(key)
 
-    def _check_ids(self, responses: Sequence[ModelResponse]) -> None:
-        """Raises SignoffError: the SDK takes a repeated call for the earlier one, does not run it, and says nothing."""
-        seen: set[str] = set()
-        for response in responses:
-            ids = set(_ids(response, self._guarded))
-            if again := ids & seen:
-                raise SignoffError(
-                    f"the model gave a new call the id of an earlier one, {again.pop()!r}: nobody was asked about it, "
-                    "and it did not run; each call of a run needs an id of its own"
-                )
-            seen |= ids
-
     async def _outcome(
-        self, item: ToolApprovalItem, once: bool, run: str, session: str, context: Any, limit: WaitLimit
+        self, item: ToolApprovalItem, call: CallName, session: str, context: Any, limit: WaitLimit
     ) -> CallOutcome:
-        if not once:
-            return unusable(str(item.name), shared_id(item.call_id))
         if (guard := _guard_of(item)) is None:
             return f"{item.name} did not run: it has no guard, so Signoff cannot ask about it"
         try:
@@ -295,7 +275,7 @@ class OpenAIApprovals:
             self._client,
             str(item.name),
             arguments,
-            call=CallName(run, [item.call_id]),
+            call=call,
             session=session,
             context=context,
             timeout=limit,
@@ -307,10 +287,59 @@ def _words(earlier: AttemptOutcome) -> str:
     return earlier.text if earlier.succeeded else "It failed in an earlier attempt, and was not repeated."
 
 
-def _ids(response: ModelResponse, tools: AbstractSet[str]) -> list[str]:
-    """Ids of the calls of these tools."""
-    calls = [each for each in response.output if isinstance(each, ResponseFunctionToolCall)]
-    return [each.call_id for each in calls if each.name in tools]
+def _place(state: RunState[Any, Any], item: ToolApprovalItem) -> list[str | int | None]:
+    """Ids of calls may begin again each time that an agent which is a tool runs. Raises the SDK's UserError."""
+    inner = state._find_nested_approval_state(item)  # noqa: SLF001 - the SDK shows it nowhere
+    if inner is None:
+        return [item.call_id]
+    turn, before = len(state._model_responses), inner[0]._model_responses  # noqa: SLF001 - nor these
+    return [turn, *(call.call_id for each in before for call in _calls(each)), item.call_id]
+
+
+def _calls(response: ModelResponse) -> list[ResponseFunctionToolCall]:
+    return [each for each in response.output if isinstance(each, ResponseFunctionToolCall)]
+
+
+async def _enabled(tool: FunctionTool, context: RunContextWrapper[Any], agent: AgentBase[Any]) -> bool:
+    """The SDK asks before each turn of each agent that has the tool: the only place to see what it then drops."""
+    if isinstance(agent, Agent) and not isinstance(agent.hooks, _WatchedHooks):
+        agent.hooks = _WatchedHooks(agent.hooks)
+    if isinstance(tool.is_enabled, bool):
+        return tool.is_enabled
+    enabled = tool.is_enabled(context, agent)
+    return await enabled if inspect.isawaitable(enabled) else enabled
+
+
+class _WatchedHooks(AgentHooks[Any]):
+    """The agent's own hooks, and a refusal of calls that share an id.
+
+    The SDK takes such a call for the other one: it does not run it, asks about it nowhere, and says nothing.
+    """
+
+    def __init__(self, own: AgentHooks[Any] | None) -> None:
+        self._own = own
+        for name in dir(own):
+            if name.startswith("on_") and name != "on_llm_end":
+                setattr(self, name, getattr(own, name))
+
+    async def on_llm_end(
+        self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
+    ) -> None:
+        """Raises SignoffError."""
+        guarded = {each.name for each in agent.tools if _guard_in(each)}
+        seen: set[str] = set()
+        for call in _calls(response):
+            if call.name not in guarded:
+                continue
+            # What is decided about all calls of the tool says nothing about this one.
+            decided = [context.is_tool_approved(call.name, name) for name in (call.call_id, "any")]
+            if call.call_id in seen or (decided[0] is not None and decided[1] is None):
+                raise SignoffError(
+                    f"{call.name} was not done, and nobody was asked about it: {shared_id(call.call_id)}"
+                )
+            seen.add(call.call_id)
+        if self._own is not None:
+            await self._own.on_llm_end(context, agent, response)
 
 
 def _session_of(options: Mapping[str, Any]) -> str | None:
@@ -390,9 +419,13 @@ class _Guarded:
 
 
 def _guard_of(item: ToolApprovalItem) -> _Guarded | None:
-    named = [tool for tool in item.agent.tools if tool.name == item.name]
-    guards = [getattr(tool, "on_invoke_tool", None) for tool in named]
-    return guards[0] if len(guards) == 1 and isinstance(guards[0], _Guarded) else None
+    guards = [_guard_in(tool) for tool in item.agent.tools if tool.name == item.name]
+    return guards[0] if len(guards) == 1 else None
+
+
+def _guard_in(tool: Any) -> _Guarded | None:
+    guard = getattr(tool, "on_invoke_tool", None)
+    return guard if isinstance(guard, _Guarded) else None
 
 
 def _call(run: str | None, name: str | None, call_id: str | None, arguments: str | None) -> Call:

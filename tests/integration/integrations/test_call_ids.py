@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 
 import pytest
 from agents import Agent as OpenAIAgent
+from agents import AgentHooks, Runner, RunState, Usage, function_tool
 from agents import ModelResponse as OpenAIResponse
-from agents import Usage, function_tool
 from agents.exceptions import ModelBehaviorError
 from agents.models.interface import Model as OpenAIModel
 from agno.agent import Agent as AgnoAgent
@@ -166,20 +167,21 @@ async def by_pydantic_ai_streamed(desk: Desk, path: Path, tool: Tool, turns: Tur
 
 
 class Scripted(OpenAIModel):
-    def __init__(self, tool: Tool, turns: Turns) -> None:
-        self.tool, self.left = tool, list(turns)
+    def __init__(self, tool: Tool, turns: Turns, calls: str = "delete_records") -> None:
+        self.tool, self.left, self.calls = tool, list(turns), calls
 
     async def get_response(self, *rest: Any, **more: Any) -> OpenAIResponse:
         heard = more["input"]
+        self.offered = [each.name for each in more["tools"]]
         if isinstance(heard, list):
             self.tool.told = [each["output"] for each in heard if each.get("type") == "function_call_output"]
         text = ResponseOutputText(type="output_text", text="done", annotations=[])
         output: list[Any] = [
             ResponseFunctionToolCall(
                 type="function_call",
-                name="delete_records",
+                name=self.calls,
                 call_id=call_id or "",
-                arguments=json.dumps(arguments(count)),
+                arguments=json.dumps(arguments(count) if self.calls == "delete_records" else {"input": ""}),
             )
             for call_id, count in (self.left.pop(0) if self.left else [])
         ] or [
@@ -207,6 +209,34 @@ async def by_openai_agents(desk: Desk, path: Path, tool: Tool, turns: Turns) -> 
             await life(0)
         except TimeoutError:
             await life(30)
+
+
+async def by_hand(desk: Desk, agent_of: Callable[[OpenAIApprovals], OpenAIAgent]) -> None:
+    """A program's own loop over what the SDK interrupts, with a process for each turn."""
+    async with AsyncApprovalClient(desk.url, desk.key) as client:
+        kept: str | None = None
+        while True:
+            approvals = OpenAIApprovals(client, timeout=30)
+            agent, state = agent_of(approvals), None
+            if kept is not None:
+                with suppress(TimeoutError):
+                    early = await RunState.from_string(agent, kept)
+                    await OpenAIApprovals(client, timeout=0).decide(early, key="run-1")
+                state = await RunState.from_string(agent, kept)
+                await approvals.decide(state, key="run-1")
+            result = await Runner.run(agent, "go" if state is None else state)
+            if not result.interruptions:
+                return
+            kept = result.to_state().to_string()
+
+
+async def by_openai_by_hand(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+    model = Scripted(tool, turns)
+
+    def agent_of(approvals: OpenAIApprovals) -> OpenAIAgent:
+        return OpenAIAgent(name="a", model=model, tools=[approvals.guard(function_tool(tool.delete_records))])
+
+    await by_hand(desk, agent_of)
 
 
 async def by_agno(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
@@ -271,20 +301,21 @@ FRAMEWORKS: list[Drive] = [
     by_pydantic_ai,
     by_pydantic_ai_streamed,
     by_openai_agents,
+    by_openai_by_hand,
     by_agno,
     by_langchain,
     by_langchain_per_call,
 ]
 
 
-BY_OPENAI: list[tuple[Turns, tuple[list[int], str, str]]] = [
-    (OTHER, ([5], "Model reused a completed tool call ID", "deletion 1")),
-    (SAME, ([5], "the model gave a new call the id of an earlier one, 'delete_records'", "deletion 1")),
-    (EMPTY, ([], "require a non-empty string call ID", "")),
-    (TWINS, ([], "", "another call has the same id, 'call_0'")),
-    (BOTH, ([], "Model reused a tool call ID for a different invocation", "")),
+BY_OPENAI: list[tuple[Turns, tuple[list[int], str]]] = [
+    (OTHER, ([5], "(?i) id")),
+    (SAME, ([5], "(?i) id")),
+    (EMPTY, ([], "(?i) id")),
+    (TWINS, ([], "(?i) id")),
+    (BOTH, ([], "(?i) id")),
 ]
-"""What ran, the error that ended the run, and what the model was told."""
+"""What ran, and the error that ended the run."""
 
 
 @repeated
@@ -304,12 +335,10 @@ async def test_two_calls_under_one_id_are_two_questions_or_one_refusal(
             refused = str(error)
     calls = [count for each in turns for _, count in each]
     assert len(await actors.statuses()) == len(await actors.executions()) == len(tool.done)
-    if drive is by_openai_agents:  # the SDK itself cannot tell them apart
-        done, failure, told = next(outcome for case, outcome in BY_OPENAI if case is turns)
+    if drive in (by_openai_agents, by_openai_by_hand):  # the SDK itself cannot tell them apart
+        done, failure = next(outcome for case, outcome in BY_OPENAI if case is turns)
         assert tool.done == done
-        assert failure in refused
-        assert bool(refused) == bool(failure)
-        assert told in "".join(tool.told)
+        assert re.search(failure, refused), refused
     elif tool.done:
         assert (sorted(tool.done), refused) == (sorted(calls), "")
         assert [f"deletion {number}" in " ".join(tool.told) for number in (1, 2)] == [True, True]
@@ -337,6 +366,53 @@ async def test_calls_that_come_without_their_turn_are_refused(actors: Desk) -> N
         with pytest.raises(ValueError, match=r"PausedRun\(stream.all_messages"):
             await PydanticAIApprovals(client).answer(DeferredToolRequests(approvals=calls), key="run-1")
     assert await actors.statuses() == []
+
+
+async def test_each_run_of_an_agent_that_is_a_tool_is_asked_about(actors: Desk) -> None:
+    """OpenAI: the ids of such an agent's calls begin again in each of its runs; within one, a repeated id ends it."""
+    tool = Tool()
+    outer = Scripted(tool, [[("first", 0)], [("second", 0)], [("third", 0)]], "cleaner")
+    inner = Scripted(tool, [*SAME[:1], [], *SAME[:1], [], [("a", 5)], [("a", 5)]])
+
+    def agent_of(approvals: OpenAIApprovals) -> OpenAIAgent:
+        guarded = approvals.guard(function_tool(tool.delete_records))
+        cleaner = OpenAIAgent(name="cleaner", model=inner, tools=[guarded])
+        return OpenAIAgent(name="a", model=outer, tools=[cleaner.as_tool("cleaner", "Cleans up")])
+
+    async with approving(actors):
+        await by_hand(actors, agent_of)
+    assert tool.done == [5, 5, 5]
+    assert await actors.executions() == ["succeeded"] * 3
+    assert tool.told[:2] == ["done", "done"]
+    assert "error occurred" in tool.told[2]
+
+
+async def test_an_agent_keeps_its_own_hooks_and_conditions(actors: Desk) -> None:
+    """OpenAI: a guard leaves alone what the agent itself hears of its run, and whether its tool is enabled."""
+    tool, heard = Tool(), []
+
+    class Hooks(AgentHooks[Any]):
+        async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+            heard.append("response")
+
+        async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+            heard.append(result)
+
+    hooks = Hooks()
+    off: list[Any] = [False, lambda context, agent: False]
+    model = Scripted(tool, SAME[:1])
+
+    def agent_of(approvals: OpenAIApprovals) -> OpenAIAgent:
+        guarded = [approvals.guard(function_tool(tool.delete_records))]
+        for number, each in enumerate(off):
+            other = function_tool(tool.delete_records, name_override=f"off_{number}", is_enabled=each)
+            guarded.append(approvals.guard(other))
+        return OpenAIAgent(name="a", model=model, tools=[*guarded], hooks=hooks)
+
+    async with approving(actors):
+        await by_hand(actors, agent_of)
+    assert heard == ["response", "deletion 1", "response"]
+    assert model.offered == ["delete_records"]
 
 
 async def test_an_edit_of_a_call_without_an_id_runs_nothing(actors: Desk) -> None:
