@@ -114,6 +114,11 @@ class HumanInTheLoop:
                 raise UnsupportedInterrupt(f"{each.name!r} cannot be approved: people are asked for words")
         batched = not isinstance(asked[0] if asked else None, _Call)
         message, made = made_calls(values.get("messages", []) if isinstance(values, Mapping) else [])
+        if batched and values is not None and not _are_among(made, asked):
+            raise UnsupportedInterrupt(
+                "the calls are not in the state of the graph that Signoff is given, so their ids cannot be read: make "
+                "the agent a node of that graph, or give it a checkpointer of its own and resume it by itself"
+            )
         ids = _ids(made, [each.name for each in asked]) if batched else [each.tool_call_id for each in asked]  # type: ignore[union-attr]
         found = []
         for each, decisions, call_id in zip(asked, allowed, ids, strict=True):
@@ -124,7 +129,7 @@ class HumanInTheLoop:
                 each.description or None,
                 # The middleware finds an edit by the call's id, and runs the model's arguments if it has none.
                 editable="edit" in decisions and not (batched and not all(mine)),
-                call=MadeCall(message, call_id),
+                call=MadeCall(message, call_id) if call_id in [one["id"] for one in made] else None,
             )
             shared = [one for one in mine if sum(one == other["id"] for other in made) > 1]
             found.append(replace(question, unusable=shared_id(shared[0])) if shared else self._read(question))
@@ -241,6 +246,11 @@ def _allowed(schema: Any) -> set[str]:
         if kind := schema.get("properties", {}).get("type", {}).get("const"):
             return {kind}
     raise UnsupportedInterrupt("the interrupt does not say what may be decided")
+
+
+def _are_among(made: Sequence[Any], asked: Sequence[_ActionRequest | _Call]) -> bool:
+    left = iter(made)
+    return all(any((one["name"], one["args"]) == (each.name, each.args) for one in left) for each in asked)
 
 
 def _ids(made: Sequence[Any], names: Sequence[str]) -> list[str | None]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypedDict
 
+from langgraph.types import StateSnapshot
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from signoff.client import ClaimedAction
@@ -61,6 +62,14 @@ class MadeCall:
     id: str | None
 
 
+def values_asking(state: Any, interrupt: Any) -> Any:
+    """The values of the graph, or of the graph within it, that asks. None: they are not at hand, as in its history."""
+    for task in state.tasks:
+        if task.state is not None and any(each.id == interrupt.id for each in task.interrupts):
+            return values_asking(task.state, interrupt) if isinstance(task.state, StateSnapshot) else None
+    return state.values
+
+
 def made_calls(messages: Sequence[Any]) -> tuple[str | None, list[Any]]:
     """The last message with tool calls, by its id, and these calls."""
     for each in reversed(messages):
@@ -98,7 +107,7 @@ class InterruptRefusal:
 
 class InterruptFormat(Protocol):
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
-        """`values` is the graph's state. Raises UnsupportedInterrupt."""
+        """`values` is the state of the graph that asks, if it is at hand. Raises UnsupportedInterrupt."""
 
     def approved(
         self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
@@ -129,8 +138,9 @@ class GraphThread:
         return session_named(self.config.get("configurable", {}).get("thread_id"))
 
     def look(self) -> Operation[Any]:
+        """The state, with those of the graphs within it."""
         look = self.graph.aget_state if self.asynchronous else self.graph.get_state
-        return (yield CallFunction(lambda: look(self.config)))
+        return (yield CallFunction(lambda: look(self.config, subgraphs=True)))
 
     def go_on(self, command: Any) -> Operation[None]:
         """Run to the next pause or the end, writing each checkpoint before the next step begins."""

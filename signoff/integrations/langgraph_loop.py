@@ -18,7 +18,7 @@ from typing import Any
 from signoff.integrations.extras import missing_framework
 
 try:
-    from langgraph.types import Command
+    from langgraph.types import Command, StateSnapshot
 except ImportError as error:
     raise missing_framework("LangGraph", "langgraph") from error
 
@@ -36,6 +36,7 @@ from signoff.integrations.langgraph_interrupts import (
     MadeCall,
     Options,
     UnsupportedInterrupt,
+    values_asking,
 )
 from signoff.integrations.tool_calls import unusable
 
@@ -58,7 +59,7 @@ def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Optio
     else:
         yield from _reported(claims, state)
     while state.interrupts:
-        asked = [(each, _questions(graph, shape, each, state.values)) for each in state.interrupts]
+        asked = [(each, _questions(graph, shape, each, state)) for each in state.interrupts]
         resume_with, claims = yield from _answered(shape, asked, options)
         state = yield from _resumed(graph, Command(resume=resume_with), claims)
     return state.values
@@ -68,10 +69,10 @@ def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Optio
 
 
 def _questions(
-    graph: GraphThread, shape: InterruptFormat, interrupt: Any, values: Any
+    graph: GraphThread, shape: InterruptFormat, interrupt: Any, state: Any
 ) -> list[InterruptQuestion]:
     """Raises UnsupportedInterrupt and MalformedArguments."""
-    found = shape.questions(interrupt, values)
+    found = shape.questions(interrupt, values_asking(state, interrupt))
     if not found:
         raise UnsupportedInterrupt("the interrupt asks about nothing")
     for each in found:
@@ -252,7 +253,7 @@ def _earlier_claims(graph: GraphThread, shape: InterruptFormat, options: Options
     underway = bool(state.next) and not state.interrupts
     for interrupt in last.interrupts:
         try:
-            questions = _questions(graph, shape, interrupt, last.values)
+            questions = _questions(graph, shape, interrupt, last)
         except SignoffError:
             continue  # not asked here
         for question in questions:
@@ -321,9 +322,12 @@ def _report(
 
 
 def _messages(state: Any) -> dict[MadeCall, Any]:
-    """The answer to each call. Include those of completed tasks in an incomplete step."""
+    """The answer to each call. Include those of completed tasks in an incomplete step, and of graphs within."""
     places = [state.values, *(task.result for task in state.tasks)]
     found: dict[MadeCall, Any] = {}
+    for inner in (task.state for task in state.tasks):
+        if isinstance(inner, StateSnapshot):
+            found |= _messages(inner)
     message: str | None = None
     for each in [one for place in places if isinstance(place, Mapping) for one in place.get("messages", ())]:
         if getattr(each, "tool_calls", None):

@@ -23,6 +23,7 @@ from agno.tools import tool as agno_tool
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolRuntime
 from mcp import Client
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
@@ -35,7 +36,12 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.errors import SignoffError
 from signoff.integrations.agno import AgnoApprovals
-from signoff.integrations.langchain import HumanInTheLoopMiddleware, resume_when_decided
+from signoff.integrations.langchain import (
+    HumanInTheLoopMiddleware,
+    UnsupportedInterrupt,
+    aresume_when_decided,
+    resume_when_decided,
+)
 from signoff.integrations.langgraph import call_key
 from signoff.integrations.mcp import server
 from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
@@ -264,8 +270,8 @@ async def by_agno(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
         tool.told = [str(each.content) for each in run.messages or () if each.role == "tool"]
 
 
-def chat(tool: Tool, turns: Turns, mode: Any = "batched") -> Any:
-    """An agent of LangChain whose model makes these calls."""
+def chat(tool: Tool, turns: Turns, mode: Any = "batched", within: bool = False) -> Any:
+    """An agent of LangChain whose model makes these calls, alone or as a node of a graph."""
     said = [
         AIMessage(
             "", tool_calls=[{"name": "delete_records", "args": arguments(n), "id": name} for name, n in calls]
@@ -276,11 +282,18 @@ def chat(tool: Tool, turns: Turns, mode: Any = "batched") -> Any:
         {"delete_records": {"allowed_decisions": ["approve", "edit", "reject"]}}, interrupt_mode=mode
     )
     model = Chat(responses=[*said, AIMessage("done")])
-    return create_agent(model, [tool.delete_records], middleware=[gate], checkpointer=InMemorySaver())
+    saver = None if within else InMemorySaver()
+    agent = create_agent(model, [tool.delete_records], middleware=[gate], checkpointer=saver)
+    if not within:
+        return agent
+    outer = StateGraph(MessagesState).add_node("agent", agent).add_edge(START, "agent")
+    return outer.compile(checkpointer=InMemorySaver())
 
 
-async def by_langchain(desk: Desk, path: Path, tool: Tool, turns: Turns, mode: Any = "batched") -> None:
-    agent = chat(tool, turns, mode)
+async def by_langchain(
+    desk: Desk, path: Path, tool: Tool, turns: Turns, mode: Any = "batched", within: bool = False
+) -> None:
+    agent = chat(tool, turns, mode, within)
 
     def run() -> Any:
         agent.invoke({"messages": [("user", "go")]}, CONFIG)
@@ -297,6 +310,14 @@ async def by_langchain_per_call(desk: Desk, path: Path, tool: Tool, turns: Turns
     await by_langchain(desk, path, tool, turns, "per_call")
 
 
+async def by_langchain_within(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+    await by_langchain(desk, path, tool, turns, within=True)
+
+
+async def by_langchain_within_per_call(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+    await by_langchain(desk, path, tool, turns, "per_call", within=True)
+
+
 FRAMEWORKS: list[Drive] = [
     by_pydantic_ai,
     by_pydantic_ai_streamed,
@@ -305,6 +326,8 @@ FRAMEWORKS: list[Drive] = [
     by_agno,
     by_langchain,
     by_langchain_per_call,
+    by_langchain_within,
+    by_langchain_within_per_call,
 ]
 
 
@@ -427,6 +450,52 @@ async def test_an_edit_of_a_call_without_an_id_runs_nothing(actors: Desk) -> Non
         values = await running
     assert tool.done == []
     assert "does not allow" in values["messages"][-2].text
+
+
+async def test_what_an_agent_within_a_graph_did_is_on_its_card(actors: Desk) -> None:
+    """LangGraph: each call of an agent that is a node is reported with its own result, also under one id."""
+    tool = Tool()
+    async with approving(actors):
+        await by_langchain(actors, Path(), tool, SAME, within=True)
+    with ApprovalClient(actors.url, actors.key) as client:
+        found = await asyncio.to_thread(client.pending, status="approved")
+    assert sorted(each.raw["execution"]["result"] for each in found) == ["deletion 1", "deletion 2"]
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["alone", "within a graph"])
+async def test_a_batch_with_one_id_twice_is_refused(actors: Desk, within: bool) -> None:
+    """LangChain: the middleware would give an edit of the one call to the other, too, so nobody is asked."""
+    tool = Tool()
+    agent = chat(tool, BOTH, within=within)
+    agent.invoke({"messages": [("user", "go")]}, CONFIG)
+    async with AsyncApprovalClient(actors.url, actors.key) as client:
+        values = await aresume_when_decided(client, agent, CONFIG, timeout=0)
+    assert await actors.statuses() == []
+    assert tool.done == []
+    assert "another call has the same id" in values["messages"][-2].text
+
+
+async def test_a_batch_whose_ids_cannot_be_seen_is_refused(actors: Desk) -> None:
+    """LangChain: LangGraph keeps the calls of an agent within a tool where nobody finds them: nobody is asked."""
+    tool = Tool()
+    inner = chat(tool, BOTH, within=True)
+
+    def clean_up(task: str) -> str:
+        """Clean up."""
+        return str(inner.nodes["agent"].bound.invoke({"messages": [("user", task)]})["messages"][-1].text)
+
+    asks = AIMessage("", tool_calls=[{"name": "clean_up", "args": {"task": "all"}, "id": "a"}])
+    outer: Any = create_agent(
+        Chat(responses=[asks, AIMessage("done")]),
+        [clean_up, tool.delete_records],
+        checkpointer=InMemorySaver(),
+    )
+    outer.invoke({"messages": [("user", "go")]}, CONFIG)
+    async with AsyncApprovalClient(actors.url, actors.key) as client:
+        with pytest.raises(UnsupportedInterrupt, match="make the agent a node"):
+            await aresume_when_decided(client, outer, CONFIG, timeout=0)
+    assert await actors.statuses() == []
+    assert tool.done == []
 
 
 async def test_a_failure_is_not_reported_as_the_result_of_an_earlier_call(actors: Desk) -> None:

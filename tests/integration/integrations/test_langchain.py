@@ -12,6 +12,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Interrupt
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
@@ -135,11 +136,21 @@ async def test_an_expiry_is_a_rejection_that_says_so(actors: Desk) -> None:
     assert done == []
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["alone", "within a graph"])
 @pytest.mark.parametrize("outcome", ["idempotent", "retry"])
-async def test_killed_while_the_tool_runs(actors: Desk, client: ApprovalClient, outcome: str) -> None:
+async def test_killed_while_the_tool_runs(
+    actors: Desk, client: ApprovalClient, outcome: str, within: bool
+) -> None:
     """A new agent over the same checkpoints runs it again if that may be done twice, or if a person says so."""
     saver, done = InMemorySaver(), list[tuple[str, int]]()
-    dying = an_agent(saver, done, "users", dies=True)
+
+    def life(**how: Any) -> Any:
+        if not within:
+            return an_agent(saver, done, "users", **how)
+        graph = StateGraph(MessagesState).add_node("tools", an_agent(None, done, "users", **how))
+        return graph.add_edge(START, "tools").compile(checkpointer=saver)
+
+    dying = life(dies=True)
     dying.invoke({"messages": [("user", "tidy up")]}, CONFIG)
     may = outcome == "idempotent"
     running = asyncio.create_task(
@@ -149,9 +160,9 @@ async def test_killed_while_the_tool_runs(actors: Desk, client: ApprovalClient, 
     with pytest.raises(Killed):
         await running
     assert dying.get_state(CONFIG).next == ("tools",)
-    again = an_agent(saver, done, "users", said=1)
+    again = life(said=1)
     if outcome != "idempotent":
-        with pytest.raises(AlreadyClaimed, match="people settle it"):
+        with pytest.raises(AlreadyClaimed, match="already"):
             await asyncio.to_thread(resume_when_decided, client, again, CONFIG)
         assert len(done) == 1
         await actors.settle("retry")
@@ -202,4 +213,4 @@ async def test_a_process_that_was_killed_comes_back_to_its_questions(
 def test_what_cannot_be_honoured_is_refused(value: Any) -> None:
     """Another shape, a wish for words, rules that are missing: an error before anybody is asked."""
     with pytest.raises(UnsupportedInterrupt):
-        HumanInTheLoop().questions(Interrupt(value, "i-1"), {})
+        HumanInTheLoop().questions(Interrupt(value, "i-1"), None)
