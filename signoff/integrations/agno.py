@@ -375,7 +375,7 @@ class AgnoApprovals:
             arguments = form_as_read(read, given)
         except MalformedArguments as error:
             return unusable(name, error)
-        question = CallName(id_of(run), place_of(run, waiting))
+        question = CallName(id_of(run), place_of(agent, run, waiting))
         self._open_of(agent).setdefault(id_of(run), set()).add(question.key(name, arguments))
         return await ask_about(
             self._client,

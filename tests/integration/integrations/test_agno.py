@@ -141,16 +141,19 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     assert not cleaner.deleted
 
 
+@pytest.mark.parametrize("stores", [True, False], ids=["all messages stored", "no tool messages"])
 async def test_another_life_of_the_run_repeats_nothing(
-    actors: Desk, cleaner: Cleaner, tmp_path: Path
+    actors: Desk, cleaner: Cleaner, tmp_path: Path, stores: bool
 ) -> None:
     """What an earlier life did is answered with what came of it; what it began and never told is not begun again."""
+    cleaner.agent.store_tool_messages = stores
     running = cleaner.begin()
     request = await actors.asked()
     shutil.copy(tmp_path / "runs.db", tmp_path / "paused.db")  # as a kill right after the effect leaves it
     await actors.decide(request)
     await running
     again = Cleaner(actors, tmp_path / "paused.db")
+    again.agent.store_tool_messages = stores
     assert "Deleted 50 records from users" in (await again.begin()).content
 
     running = again.begin(key="run-2")

@@ -34,7 +34,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolRetu
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
-from signoff.errors import SignoffError
+from signoff.errors import AlreadyClaimed, Conflict, SignoffError
 from signoff.integrations.agno import AgnoApprovals
 from signoff.integrations.langchain import (
     HumanInTheLoopMiddleware,
@@ -245,7 +245,7 @@ async def by_openai_by_hand(desk: Desk, path: Path, tool: Tool, turns: Turns) ->
     await by_hand(desk, agent_of)
 
 
-async def by_agno(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
+async def by_agno(desk: Desk, path: Path, tool: Tool, turns: Turns, stores: bool = True) -> None:
     model = desk.site.house.model
     for calls in turns:
         made = (ScriptedCall("delete_records", arguments(count), call_id) for call_id, count in calls)
@@ -260,6 +260,7 @@ async def by_agno(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
                 model=OpenAIChat(id="signoff-scripted", base_url=model.base_url, api_key="sk-scripted"),
                 tools=[approvals.guard(agno_tool(requires_confirmation=True)(tool.delete_records))],
                 db=SqliteDb(db_file=str(path / "runs.db")),
+                store_tool_messages=stores,
                 telemetry=False,
             )
             return await approvals.run(agent, "go", key="run-1")
@@ -389,6 +390,15 @@ async def test_calls_that_come_without_their_turn_are_refused(actors: Desk) -> N
         with pytest.raises(ValueError, match=r"PausedRun\(stream.all_messages"):
             await PydanticAIApprovals(client).answer(DeferredToolRequests(approvals=calls), key="run-1")
     assert await actors.statuses() == []
+
+
+async def test_a_run_without_its_tool_messages_forgets_no_question(actors: Desk, tmp_path: Path) -> None:
+    """Agno: the same call under the same id is a new one, also where Agno is told not to store earlier turns."""
+    tool = Tool()
+    async with approving(actors):
+        await by_agno(actors, tmp_path, tool, [*SAME, *SAME[:1]], stores=False)
+    assert tool.done == [5, 5, 5]
+    assert len(await actors.statuses()) == 3
 
 
 async def test_each_run_of_an_agent_that_is_a_tool_is_asked_about(actors: Desk) -> None:
@@ -542,6 +552,25 @@ async def test_a_call_in_the_background_is_a_new_one_in_the_next_turn(actors: De
         assert told[:2] == ["deleted", "deleted"]
         assert all("has the same id" in each for each in told[2:])
     assert len(keys) == len(set(keys)) == 4
+
+
+async def test_a_key_of_a_programs_own_is_one_question(actors: Desk) -> None:
+    """The client: a program that takes the model's ids as keys begins nothing twice, and gets no earlier result."""
+    tool = Tool()
+    async with AsyncApprovalClient(actors.url, actors.key) as client:
+
+        @client.requires_approval(key=lambda count: "call_0", timeout=30)
+        async def delete_records(count: int) -> str:
+            return tool.delete_records("users", count)
+
+        async with approving(actors):
+            assert await delete_records(5) == "deletion 1"
+        with pytest.raises(AlreadyClaimed):
+            await delete_records(5)
+        with pytest.raises(Conflict):
+            await delete_records(7)
+    assert tool.done == [5]
+    assert await actors.statuses() == ["approved"]
 
 
 @asynccontextmanager
