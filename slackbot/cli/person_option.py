@@ -5,6 +5,7 @@ import re
 
 import typer
 
+from agent.domain.errors import DOUBTFUL
 from signoff.errors import SignoffError
 from signoff.values import Person
 from slackbot.settings import Settings
@@ -24,7 +25,10 @@ def read_person(configured: Settings, given: str, team: str | None, option: str)
 
 
 async def _member(configured: Settings, user_id: str, named: str | None) -> Person:
-    """Under our workspace's id, as clicks are counted; as named if Slack cannot be asked."""
+    """Under our workspace's id, as clicks are counted; as named only without SLACK_BOT_TOKEN. Raises SignoffError.
+
+    Under another id, a person would not be the one whom their own requests exclude.
+    """
     from slackbot.slack_api.client import SlackClient, SlackError  # noqa: PLC0415 - slow to import
     from slackbot.slack_api.directory import Directory  # noqa: PLC0415
     from slackbot.slack_api.workspace import identify  # noqa: PLC0415
@@ -38,9 +42,14 @@ async def _member(configured: Settings, user_id: str, named: str | None) -> Pers
     client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
     try:
         home = await identify(client)
-    except SlackError:
-        if named is None:
-            raise
-        return Person(named, user_id)
+    except SlackError as error:
+        raise SignoffError(
+            f"Slack did not confirm the workspace of {user_id}: {error.reason}; try again"
+        ) from None
     directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
-    return (await directory.member(Person(named or home.team_id, user_id))).person
+    standing = await directory.member(Person(named or home.team_id, user_id))
+    if standing.refusal in DOUBTFUL:
+        raise SignoffError(
+            f"Slack did not confirm that {standing.person} is a member; try again, or ask `signoff doctor`"
+        )
+    return standing.person

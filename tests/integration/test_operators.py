@@ -22,7 +22,7 @@ from agent.domain.run import Turn
 from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases import api_keys, requests, runs
-from signoff_demo.sandbox import SlackSandbox
+from signoff_demo.sandbox import Faults, SlackSandbox
 from slackbot.cli import export
 from tests.integration import alone, invariants
 from tests.integration.asking import GRACE, Asked, ask, ballot, column, question, reviewer, rule, start, write
@@ -71,7 +71,8 @@ def test_a_login_that_is_not_utf8_is_recorded_readably(signoff: Command, databas
 def test_a_key_is_shown_once_and_works(signoff: Command, database_url: str) -> None:
     """`keys create` prints a key that is recognised with its scopes, owner and agent; the list shows its beginning."""
     arguments = ["--scope", "request", "--scope", "read", "--owner", "T0TEAM/U0ADA", "--agent", "shop"]
-    made = signoff("keys", "create", "shop", *arguments, "--expires", "90d", "--per-minute", "5")
+    limits = ("--expires", "90d", "--per-minute", "5")
+    made = signoff("keys", "create", "shop", *arguments, *limits, SLACK_BOT_TOKEN=None)
     assert made.status == 0, made.said
     assert "only once" in made.said
     secret = secret_of(made.said)
@@ -160,7 +161,7 @@ def test_a_key_that_cannot_be_is_refused_with_the_reason(
     signoff: Command, arguments: tuple[str, ...], words: str
 ) -> None:
     """Exit code 2 and a line that says what is wrong; no key is made."""
-    ended = signoff("keys", *arguments)
+    ended = signoff("keys", *arguments, SLACK_BOT_TOKEN=None)
     assert ended.status == 2
     assert words in " ".join(ended.said.split())
     assert "there are no keys" in signoff("keys", "list").said
@@ -210,6 +211,41 @@ def test_what_an_operator_changes_has_the_time_of_its_event(signoff: Command, da
         ended = signoff(*command)
         assert ended.status == 0, ended.said
     assert on(database_url, invariants.broken) == []
+
+
+WEEKLY = ["schedule", "add", "--agent", "reporter", "--task", "drafts", "--cron", "0 9 * * 1", "--for"]
+
+
+@pytest.mark.parametrize(
+    ("strike", "says"),
+    [
+        (lambda faults: faults.ratelimited("users.info", times=None), "did not confirm"),
+        (lambda faults: faults.http_500("users.info", times=None), "did not confirm"),
+        (lambda faults: faults.error("users.info", "missing_scope", times=None), "did not confirm"),
+        (lambda faults: faults.ratelimited("auth.test", times=None), "did not confirm"),
+        (lambda faults: faults.http_500("auth.test", times=None), "did not confirm"),
+        (lambda faults: faults.error("auth.test", "token_revoked", times=None), "rejects SLACK_BOT_TOKEN"),
+    ],
+    ids=["limited", "failing", "without scope", "ourselves limited", "ourselves failing", "token revoked"],
+)
+def test_nobody_is_stored_whom_slack_does_not_confirm(
+    signoff: Command, strike: Callable[[Faults], object], says: str
+) -> None:
+    """With a token, an owner or requester is stored as the person who clicks, or not at all."""
+
+    async def with_slack() -> None:
+        async with SlackSandbox(rate_limits=False, echo=False) as slack:
+            changes = {"SLACK_BOT_TOKEN": slack.bot_token, "SLACK_API_URL": slack.api_url}
+            home = ("T0SECOND", "T0SANDBOX")
+            slack.workspace.add_member("U0HANA", "hana", team_id="T0SECOND", workspaces=home)
+            strike(slack.faults)
+            for given in (["keys", "create", "hers", "--scope", "request", "--owner"], WEEKLY):
+                ended = await asyncio.to_thread(signoff, *given, "T0SECOND/U0HANA", **changes)
+                assert (ended.status, says in ended.said) == (2, True), ended.said
+
+    asyncio.run(with_slack())
+    assert "there are no keys" in signoff("keys", "list").said
+    assert "nothing is scheduled" in signoff("schedule", "list").said
 
 
 # --- requests and runs ------------------------------------------------------------------------------------
