@@ -53,16 +53,24 @@ async def find_database(configured: Settings, database: Database | None, url: st
 
 
 _ANSWERS = {
-    "password": "correct login and password in DATABASE_URL",
-    "role": "create that login, or correct it in DATABASE_URL",
-    "database": "create that database, or correct its name in DATABASE_URL",
     "pg_hba.conf": "let pg_hba.conf of the server admit this machine and login",
     "starting up": "the server is starting: try again",
     "shutting down": "the server is stopping: start it again",
+    "recovery mode": "the server is recovering from a crash: try again",
+    "accepting connections": "let the server, or that database, accept connections",
+    "too many connections for": "raise the CONNECTION LIMIT of that login or database, or close other connections",
     "too many": "raise max_connections of the server, or close other connections",
     "connection slots": "raise max_connections of the server, or close other connections",
+    "permission denied": "grant that login CONNECT on the database",
+    "not permitted to log in": "let that role log in (ALTER ROLE … LOGIN), or correct it in DATABASE_URL",
+    "authentication failed": "correct login and password in DATABASE_URL",
+    'role "': "create that login, or correct it in DATABASE_URL",
+    'database "': "create that database, or correct its name in DATABASE_URL",
 }
-"""Remedies by words of a server that answers and lets nobody in; a code comes only with statements."""
+"""Remedies by words of a server that answers and lets nobody in; a code comes only with statements.
+
+The first that fits: many answers name a database or a role, too.
+"""
 
 
 def _answer_remedy(error: SignoffError) -> str:

@@ -305,6 +305,50 @@ async def test_a_server_that_lets_nobody_in_is_not_away(
     assert sick.remedy == remedy
 
 
+@pytest.mark.parametrize(
+    ("answer", "remedy"),
+    [
+        ('no pg_hba.conf entry for host "::1", user "u", database "d", no encryption', "let pg_hba.conf of"),
+        ('pg_hba.conf rejects connection for host "::1", user "u", database "d"', "let pg_hba.conf of"),
+        ("the database system is starting up", "the server is starting"),
+        ("the database system is shutting down", "the server is stopping"),
+        ("the database system is in recovery mode", "the server is recovering"),
+        ("the database system is not yet accepting connections", "let the server"),
+        ('database "d" is not currently accepting connections', "let the server"),
+        ("sorry, too many clients already", "raise max_connections"),
+        ('too many connections for role "u"', "raise the CONNECTION LIMIT"),
+        ('too many connections for database "d"', "raise the CONNECTION LIMIT"),
+        (
+            "remaining connection slots are reserved for roles with the SUPERUSER attribute",
+            "raise max_connections",
+        ),
+        ('permission denied for database "d"', "grant that login CONNECT"),
+        ('role "u" is not permitted to log in', "let that role log in"),
+        ('password authentication failed for user "u"', "correct login and password"),
+        ('role "u" does not exist', "create that login"),
+        ('database "d" does not exist', "create that database"),
+        ("a word of a later version", "the server answers"),
+    ],
+)
+async def test_each_refusal_of_a_login_has_its_own_remedy(clinic: Clinic, answer: str, remedy: str) -> None:
+    """A refused login is told what mends it, also where the answer names a database or a role beside the cause."""
+    fields = b"".join([b"SFATAL\0", b"VFATAL\0", b"C57P03\0", b"M", answer.encode(), b"\0\0"])
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1024)
+        writer.write(b"E" + (len(fields) + 4).to_bytes(4) + fields)
+        await writer.drain()
+        writer.close()
+
+    # PostgreSQL cannot be kept in most of these states; the words are its own.
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        url = f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable"
+        sick = await clinic.sick(DATABASE_URL=url)
+    assert answer in sick.detail
+    assert sick.remedy.startswith(remedy)
+
+
 async def test_a_database_of_another_encoding_needs_another_database(clinic: Clinic, postgres: Any) -> None:
     """Its remedy is a database that can hold every text, not another version of Signoff."""
     postgres.admin.execute("CREATE DATABASE plain TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
