@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
+from typing import TypeAlias
 from uuid import UUID
 
 import structlog
@@ -28,7 +30,8 @@ from slackbot.slack_api.directory import Directory, ReviewerCount
 log = structlog.get_logger(__name__)
 
 AGAIN = 30.0
-"""Seconds until a retry if Slack or the database did not answer, which does not mean that reviewers are missing."""
+"""Seconds until a retry if Slack or the database did not answer, which does not mean that reviewers are missing. Each
+further retry waits twice as long."""
 
 EVERY = 3600.0
 """Seconds between looks at all waiting requests: an event may be lost."""
@@ -38,11 +41,22 @@ MOST = 2000
 """Waiting requests of one look, the oldest."""
 
 
+Audience: TypeAlias = tuple[tuple[str, ...], str, int]
+"""Of requests that the same people may approve: approvers, channel, and how many have to."""
+
+Look: TypeAlias = Callable[[Collection[Audience] | None], Coroutine[None, None, Collection[Audience]]]
+"""Gets the audiences that are left, all for `None`; returns those that are still not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     request: RequestView | RequestLine
     needed: int
     approved: frozenset[Person]
+
+    @property
+    def audience(self) -> Audience:
+        return tuple(self.request.approvers), self.request.channel_id, self.needed
 
 
 class ReviewerCheck:
@@ -62,19 +76,18 @@ class ReviewerCheck:
 
     def begin(self, view: RequestView) -> None:
         if self.admin is not None and view.status is RequestStatus.WAITING:
-            self._start(view.id, self._until_counted(lambda: self._look(view.id)))
+            self._start(view.id, partial(self._look_at, view))
 
     def changed(self, slack_id: str) -> None:
         """Count for all that waits for this group or person, or in this channel."""
         if self.admin is not None:
-            self._start(slack_id, self._until_counted(lambda: self._look_at_waiting(slack_id)))
+            place = "" if slack_id.startswith(("U", "W")) else slack_id  # a person may be in any group
+            self._start(place, partial(self._look_at_waiting, place))
 
-    async def look_if_due(self) -> int:
-        if self.admin is None or (self._looked_at is not None and monotonic() - self._looked_at < EVERY):
-            return 0
-        if await self._look_at_waiting():
+    def look_if_due(self) -> None:
+        if self.admin is not None and (self._looked_at is None or monotonic() - self._looked_at >= EVERY):
             self._looked_at = monotonic()
-        return 0
+            self.changed("")
 
     async def finish(self) -> None:
         await asyncio.gather(*self._looks.values(), return_exceptions=True)
@@ -84,42 +97,53 @@ class ReviewerCheck:
             look.cancel()
         await self.finish()
 
-    def _start(self, what: UUID | str, work: Coroutine[None, None, None]) -> None:
+    def _start(self, what: UUID | str, look: Look) -> None:
         if (earlier := self._looks.get(what)) is not None:
             earlier.cancel()
-        look = self._looks[what] = start_task(work, f"reviewers:{what}")
-        look.add_done_callback(lambda done: self._forget(what, done))
+        task = self._looks[what] = start_task(self._until_counted(look), f"reviewers:{what}")
+        task.add_done_callback(lambda done: self._forget(what, done))
 
     def _forget(self, what: UUID | str, look: asyncio.Task[None]) -> None:
         if self._looks.get(what) is look:
             del self._looks[what]
 
-    async def _until_counted(self, look: Callable[[], Coroutine[None, None, bool]]) -> None:
-        while True:
+    async def _until_counted(self, look: Look) -> None:
+        left = None
+        for delay in self._delays():
             try:
-                if await look():
-                    return
+                left = await look(left)
             except Exception as error:  # an unknown error must not report reviewers as missing
                 log_failure("reviewers not counted yet", error, action="reviewers.failed")
-            await asyncio.sleep(self._again)
+            else:
+                if not left:
+                    return
+            await asyncio.sleep(delay)
 
-    async def _look(self, request_id: UUID) -> bool:
-        """False: not known yet."""
-        view = await self._db.read(views.request_view, request_id)
-        if view is None or view.status is not RequestStatus.WAITING:
-            return True
-        approved = frozenset(vote.person for vote in view.votes if vote.verdict is Verdict.APPROVE)
-        return await self._report([_Waiting(view, view.approvals_required - len(approved), approved)])
+    def _delays(self) -> Iterator[float]:
+        delay = self._again
+        while True:
+            yield delay
+            delay = min(2 * delay, EVERY)
 
-    async def _look_at_waiting(self, slack_id: str = "") -> bool:
-        """False: not known yet."""
-        audiences = defaultdict[tuple[object, ...], list[_Waiting]](list)
+    async def _look_at(self, view: RequestView, left: Collection[Audience] | None) -> Collection[Audience]:
+        current = view if left is None else await self._db.read(views.request_view, view.id)
+        if current is None or current.status is not RequestStatus.WAITING:
+            return []
+        approved = frozenset(vote.person for vote in current.votes if vote.verdict is Verdict.APPROVE)
+        waiting = _Waiting(current, current.approvals_required - len(approved), approved)
+        return [] if await self._report([waiting]) else [waiting.audience]
+
+    async def _look_at_waiting(
+        self, slack_id: str, left: Collection[Audience] | None
+    ) -> Collection[Audience]:
+        found = defaultdict[Audience, list[_Waiting]](list)
         for line in await self._waiting():
             if _may_concern(slack_id, line):
                 needed = line.approvals_required - line.approvals
                 waiting = _Waiting(line, needed, frozenset(line.voters))
-                audiences[line.approvers, line.channel_id, needed].append(waiting)
-        return all([await self._report(each) for each in audiences.values()])
+                found[waiting.audience].append(waiting)
+        asked = found if left is None else found.keys() & left
+        return [each for each in asked if not await self._report(found[each])]
 
     async def _waiting(self) -> list[RequestLine]:
         found: list[RequestLine] = []
@@ -141,13 +165,18 @@ class ReviewerCheck:
 
     async def _report(self, audience: Sequence[_Waiting]) -> bool:
         """All have the same reviewers and need as many. False: not known yet."""
-        counts = [(each, await self._count(each)) for each in audience]
-        few = [(each.request, count) for each, count in counts if count.found < each.needed]
-        certain = [(request, count) for request, count in few if not count.unknown]
-        for line, found in (
-            (requests.MISSING, [request for request, count in certain if not count.uncounted]),
-            (requests.UNCOUNTED, [request for request, count in certain if count.uncounted]),
-        ):
+        missing: list[RequestView | RequestLine] = []
+        uncounted: list[RequestView | RequestLine] = []
+        known = True
+        for each in audience:
+            count = await self._count(each)
+            if count.found >= each.needed:
+                continue
+            if count.unknown:  # the next ones would be, too
+                known = False
+                break
+            (uncounted if count.uncounted else missing).append(each.request)
+        for line, found in ((requests.MISSING, missing), (requests.UNCOUNTED, uncounted)):
             if found and self.admin is not None:
                 log.warning(
                     "too few people can still approve"
@@ -160,7 +189,7 @@ class ReviewerCheck:
                 )
                 needed = audience[0].needed
                 await requests.report_missing_reviewers(self._db, found, self.admin, needed, line)
-        return len(certain) == len(few)
+        return known
 
     async def _count(self, waiting: _Waiting) -> ReviewerCount:
         request = waiting.request
@@ -171,7 +200,7 @@ class ReviewerCheck:
 
 
 def _may_concern(slack_id: str, line: RequestLine) -> bool:
-    """A person may be in any group."""
-    if not slack_id or slack_id in line.approvers or slack_id.startswith(("U", "W")):
+    """``slack_id``: of a group or channel; "" for all."""
+    if not slack_id or slack_id in line.approvers:
         return True
     return CHANNEL in line.approvers and line.channel_id == slack_id

@@ -153,7 +153,9 @@ class SlackService:
 
     async def check_reviewers(self, _: Database) -> int:
         """The hourly look at all waiting requests, once Slack has identified us."""
-        return await self.parts.drain.reviewers.look_if_due() if self.parts else 0
+        if self.parts is not None:
+            self.parts.drain.reviewers.look_if_due()
+        return 0
 
     def _unknown_channels(self) -> dict[str, str]:
         """Names that are not resolved yet, and where each is set."""

@@ -28,6 +28,8 @@ COUNT_BUDGET = 10.0
 """Seconds for counting a request's reviewers, which nobody waits for."""
 MOST_COUNTED = 20
 """Accounts that are looked up for one count."""
+MOST_DOUBTFUL = 3
+"""Accounts without an answer that end a count: Slack is away, and the next ones would have none either."""
 
 DIRECTORY = "_directory"
 """The topic of announcements that name what has changed in Slack."""
@@ -160,18 +162,18 @@ class Directory:
             [], dict.fromkeys((each, channel_id) for each in approvers), deadline
         )
         known = [circle for circle in circles.values() if not isinstance(circle, Refusal)]
-        unknown, uncounted, found = len(known) < len(circles), False, 0
+        unknown, uncounted, found, doubtful = len(known) < len(circles), False, 0, 0
         others = sorted(frozenset().union(*known) - {person.user_id for person in but})
         for number, user_id in enumerate(others):
-            if found >= enough:
+            if found >= enough or doubtful >= MOST_DOUBTFUL:
                 break
             if number >= MOST_COUNTED and self._accounts.kept(user_id) is None:
                 uncounted = True
                 continue
             refusal = await self._refusal(Person(self.own_team_id, user_id), deadline)
             found += refusal is None
-            unknown |= refusal in DOUBTFUL
-        return ReviewerCount(found, unknown, uncounted)
+            doubtful += refusal in DOUBTFUL
+        return ReviewerCount(found, unknown or doubtful > 0, uncounted)
 
     async def names(self, slack_ids: Iterable[str]) -> Names:
         """For display only; late names are left out. Never raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, LINUS, REVIEWS, Asked, ask, ballot, reviewer, rule
 from tests.integration.on_record import put_terms_on_record
 from tests.integration.test_delivery import Office, office  # noqa: F401
+from tests.statement_counter import counting
 
 
 async def reports(office: Office) -> list[str]:  # noqa: F811
@@ -192,19 +194,76 @@ async def test_a_lost_event_is_found_by_the_hourly_look(
     answer, the look is repeated."""
     office.open_admin_channel()
     check = office.drains[0].reviewers
+    check._again = 0.01
     await ask(office.db, rule())
     assert await reports(office) == []
-    await check.look_if_due()
+    check.look_if_due()
+    await check.finish()
     office.slack.workspace.change_usergroup("S0FINANCE", [])
     office.directory.forget("S0FINANCE")
-    await check.look_if_due()
+    check.look_if_due()
     assert await reports(office) == []
     monkeypatch.setattr("slackbot.delivery.reviewer_check.EVERY", 0.0)
     office.slack.faults.error("usergroups.users.list", "internal_error")
-    await check.look_if_due()
-    assert await reports(office) == []
-    await check.look_if_due()
+    check.look_if_due()
     assert len(await reports(office)) == 1
+
+
+async def test_an_outage_costs_little(office: Office) -> None:  # noqa: F811
+    """While Slack describes nobody, a look asks about three accounts, however many people review and requests wait;
+    each further look comes after twice as long."""
+    people = [f"U1{number:03d}" for number in range(20)]
+    for user in people:
+        office.slack.workspace.add_member(user, user.lower())
+    office.slack.workspace.change_usergroup("S0FINANCE", people)
+    for order in range(5):
+        await ask(office.db, rule(), order=order)
+    office.open_admin_channel()
+    fault = office.slack.faults.http_500("users.info", times=None)
+    check = office.drains[0].reviewers
+    check._again = 0.02
+    check.look_if_due()
+    await office.slack.wait_for(lambda: fault.hits >= 15)
+    await check.stop()
+    asked = [call.at for call in office.slack.calls_of("users.info")]
+    looks = [at for number, at in enumerate(asked) if number % 3 == 0]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(looks)]
+    assert all(pause > 0.9 * 0.02 * 2**number for number, pause in enumerate(pauses)), pauses
+    assert await office.operator_messages() == []
+
+
+async def test_what_stays_unknown_holds_up_nothing_else(office: Office) -> None:  # noqa: F811
+    """Reviewers whom Slack never names are asked about again by themselves: all other requests are counted once an
+    hour, and reported."""
+    await ask(office.db, rule())
+    await ask(office.db, rule(approvers=("channel",)))
+    office.slack.workspace.channels["C0REVIEW"].members.clear()
+    office.open_admin_channel()
+    fault = office.slack.faults.error("usergroups.users.list", "missing_scope", times=None)
+    check = office.drains[0].reviewers
+    check._again = 0.01
+    check.look_if_due()
+    await office.slack.wait_for(lambda: office.slack.calls_of("conversations.members"))
+    office.directory.forget_everything()
+    check.look_if_due()
+    await office.slack.wait_for(lambda: fault.hits >= 4)
+    assert len(office.slack.calls_of("conversations.members")) == 1
+    assert len(await office.operator_messages()) == 1
+    await check.stop()
+
+
+async def test_a_drawn_card_is_not_read_again(office: Office) -> None:  # noqa: F811
+    """Counting the reviewers of a card that is drawn reads nothing that drawing it has not read."""
+    for admin in (False, True):
+        if admin:
+            office.open_admin_channel()
+        asked = await ask(office.db, rule())
+        await office.tell_all()
+        await office.touch(asked)
+        with counting() as counted:
+            await office.tell()
+            await office.drains[0].reviewers.finish()
+        assert len(counted.statements) == 3
 
 
 async def test_a_large_group_is_said_to_be_uncounted(office: Office) -> None:  # noqa: F811

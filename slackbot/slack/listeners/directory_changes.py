@@ -1,4 +1,4 @@
-"""Forget what Slack says has changed, in every process, and count reviewers again."""
+"""Forget what Slack says has changed, in every process, and count reviewers again where there may be fewer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from slackbot.slack_api.directory import DIRECTORY
 _OF_GROUPS = ("subteam_members_changed", "subteam_updated")
 _OF_CHANNELS = (
     "member_joined_channel",
-    "member_left_channel",
     "channel_archive",
     "channel_unarchive",
     "channel_shared",
@@ -27,22 +26,34 @@ NOT_SUBSCRIBED = {
 """Events with a listener that the manifest leaves out, and why."""
 
 
+_NO_REVIEWER = ("deleted", "is_restricted", "is_ultra_restricted")
+
+
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
-    async def changed(slack_id: str) -> None:
+    async def forget(slack_id: str) -> None:
         """A failure is raised, so that Slack sends the event again."""
         ctx.directory.forget(slack_id)
         await ctx.db.announce(DIRECTORY, slack_id)
-        ctx.reviewers_changed(slack_id)
 
     async def group(event: dict[str, Any]) -> None:
-        await changed(event.get("subteam_id") or event["subteam"]["id"])
+        group_id = event.get("subteam_id") or event["subteam"]["id"]
+        await forget(group_id)
+        ctx.reviewers_changed(group_id)
 
     async def channel(event: dict[str, Any]) -> None:
-        await changed(event["channel"])
+        await forget(event["channel"])
 
     async def person(event: dict[str, Any]) -> None:
-        await changed(event["user"]["id"])
+        """Of each change of a profile: only some take a reviewer away."""
+        await forget(event["user"]["id"])
+        if any(event["user"].get(flag) for flag in _NO_REVIEWER):
+            ctx.reviewers_changed(event["user"]["id"])
 
     for names, listener in ((_OF_GROUPS, group), (_OF_CHANNELS, channel), (("user_change",), person)):
         for name in names:
             app.event(name)(listener)
+
+    @app.event("member_left_channel")
+    async def left(event: dict[str, Any]) -> None:
+        await forget(event["channel"])
+        ctx.reviewers_changed(event["channel"])
