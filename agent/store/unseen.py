@@ -15,7 +15,10 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class UnseenRequest:
-    """``delivery_id``: of a post of its card that Slack may have accepted, at ``since`` (epoch seconds) or later."""
+    """``delivery_id``: of a post of its card that Slack may have accepted, at ``since`` (epoch seconds) or later.
+
+    ``since`` is ``None`` where the post was given up, which may be long ago.
+    """
 
     request_id: UUID
     delivery_id: UUID | None
@@ -36,7 +39,8 @@ def mark_told(tx: Transaction, request_ids: Sequence[UUID]) -> None:
 
 _UNSEEN = text("""
 SELECT p.request_id, d.id AS delivery_id,
-       CAST(extract(epoch FROM coalesce(d.sent_at, d.created_at)) AS float) AS since
+       CASE d.state WHEN 'pending' THEN CAST(extract(epoch FROM coalesce(d.sent_at, d.created_at)) AS float) END
+           AS since
 FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id AND r.status = 'expired'
 LEFT JOIN delivery AS d ON d.request_id = p.request_id AND d.kind = 'card' AND d.ambiguous
                        AND (d.state IN ('pending', 'dead')) IS NOT FALSE

@@ -9,7 +9,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.usecases import deliveries
 from agent.usecases.due_messages import DueMessage
-from slackbot.slack_api.messenger import Messenger
+from slackbot.slack_api.messenger import Messenger, TooManyMessages
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +26,23 @@ async def find_unseen(
     """All of the channel. ``None``: the card of ``due`` was posted after all. Raises SlackError.
 
     Slack may have accepted any card whose post is unconfirmed, or this message in its place: its metadata says which.
+    What may lie beyond a search counts as unseen: a second message does no harm, and none would leave people untold.
     """
     rows = await deliveries.unseen(db, due.destination)
     doubtful = {
         str(row.delivery_id): (row.request_id, row.since)
         for row in rows
-        if row.delivery_id not in (None, due.id) and row.since is not None
+        if row.delivery_id not in (None, due.id)
     }
     if due.ambiguous and due.request_id is not None:  # also if a digest counted it before
         doubtful[str(due.id)] = (due.request_id, due.since)
     found = {}
-    if doubtful:
+    if times := [since for _, since in doubtful.values() if since is not None]:
         await asyncio.sleep(settle)
-        since = min(since for _, since in doubtful.values())
-        found = await messenger.find_all(due.destination.channel_id, doubtful.keys(), None, since)
+        try:
+            found = await messenger.find_all(due.destination.channel_id, doubtful.keys(), None, min(times))
+        except TooManyMessages as error:
+            found = error.found
     seen = {doubtful[delivery][0] for delivery, posted in found.items() if posted.is_card}
     if due.request_id in seen:
         return None

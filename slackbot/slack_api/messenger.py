@@ -27,9 +27,13 @@ class PostedMessage:
 
 
 class TooManyMessages(SlackError):
-    """The message may stand among those that were not searched."""
+    """Others than ``found`` may stand among the messages that were not searched."""
 
     meaning = Meaning.UNKNOWN
+
+    def __init__(self, found: dict[str, PostedMessage]) -> None:
+        super().__init__("too many messages to find out whether Slack accepted one; Signoff tries again")
+        self.found = found
 
 
 class Messenger:
@@ -76,7 +80,7 @@ class Messenger:
             asked["cursor"] = (page.get("response_metadata") or {}).get("next_cursor") or ""
             if not asked["cursor"] or len(found) == len(deliveries):
                 return found
-        raise TooManyMessages("too many messages to find out whether Slack accepted one; Signoff tries again")
+        raise TooManyMessages(found)
 
     async def stands(self, channel: str, ts: str) -> bool:
         """Whether this message of ours is still there. What the workspace's plan hides may be."""

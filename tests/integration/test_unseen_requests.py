@@ -7,9 +7,10 @@ from structlog.testing import capture_logs
 
 from agent.usecases import deliveries, requests, undelivered
 from slackbot.cards import ACTION_ASK_AGAIN, ACTION_LIST, ACTION_OPEN
+from slackbot.slack_api import messenger
 from tests.integration.asking import ADA, Asked, ask, reviewer
 from tests.integration.service.conftest import DELETIONS, House, http_house  # noqa: F401
-from tests.integration.test_delivery import A_MINUTE_PASSES, CHANNEL, POST, UPDATE, Office, office  # noqa: F401
+from tests.integration.test_delivery import A_MINUTE_PASSES, CHANNEL, POST, UPDATE, Office, office, talk  # noqa: F401
 from tests.integration.web.visiting import data_agent
 
 EXPIRED = "could be posted"
@@ -102,6 +103,61 @@ async def test_a_card_that_slack_took_after_all_is_no_unseen_one(office: Office)
     assert "Expired" in str(card["blocks"])
     [message] = _told(office)
     assert "2 requests expired" in message
+
+
+@pytest.mark.parametrize("found", [True, False])
+async def test_a_busy_channel_is_told_all_the_same(
+    office: Office,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    found: bool,
+) -> None:
+    """Where more was posted than is searched, people are told without another search; a card that was found counts."""
+    monkeypatch.setattr(messenger, "PAGES", 1)
+    if found:
+        talk(office, monkeypatch, age=60)
+    office.slack.faults.reset_after_accept(POST)
+    await ask(office.db)
+    await office.tell()
+    unread = office.slack.faults.http_500("conversations.history", times=None)
+    await office.hurry()
+    await _away(office, await ask(office.db), await ask(office.db))
+    office.slack.faults.active.remove(unread)
+    if not found:
+        talk(office, monkeypatch, age=0)
+    searches = len(office.slack.calls_of("conversations.history"))
+    await office.tell_all()
+    [message] = _told(office)
+    assert f"{2 if found else 3} requests expired" in message
+    assert ("Expired" in str(office.cards()[0]["blocks"])) is found
+    assert await office.pending() == 0
+    assert len(office.slack.calls_of("conversations.history")) <= searches + 3
+
+
+async def test_what_was_given_up_long_ago_lengthens_no_search(
+    office: Office,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only what was posted since the oldest message that is still tried is searched for a card in doubt."""
+    monkeypatch.setattr(messenger, "PAGES", 1)
+    office.slack.faults.reset_after_accept(POST)
+    await ask(office.db)
+    await office.tell()
+    await _expire(office)
+    await office.execute(
+        "UPDATE delivery SET state = 'dead', created_at = created_at - interval '2 days', sent_at = NULL"
+    )
+    office.slack.workspace.delete(office.slack.workspace.channels[CHANNEL], office.cards()[0]["ts"])
+    talk(office, monkeypatch, age=86400)
+    office.slack.faults.reset_after_accept(POST)
+    seen = await ask(office.db)
+    await office.tell()
+    await _expire(office)
+    await office.hurry()
+    await office.tell_all()
+    [card] = office.cards()
+    assert card["metadata"]["event_payload"]["request"] == str(seen.request_id)
+    assert "Expired" in str(card["blocks"])
+    assert _told(office) == []
 
 
 async def test_requests_that_were_seen_are_not_told_again(office: Office) -> None:  # noqa: F811
