@@ -254,10 +254,7 @@ class SlackService:
         return self.parts is None or self.parts.poller.alive
 
     async def stop_connecting(self) -> None:
-        for task in (self._connecting, self._following, self._hearing):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await _end(self._connecting)
 
     async def stop_delivering(self) -> None:
         if self.parts is not None:
@@ -269,6 +266,8 @@ class SlackService:
             await self.parts.sockets.stop()
 
     async def finish(self) -> None:
+        """After the last vote: until then, changes of its reviewers and channels count."""
+        await _end(self._following, self._hearing)
         if self.parts is not None:
             await self.parts.ctx.background.finish()
             await self.parts.ctx.homes.stop()
@@ -277,6 +276,13 @@ class SlackService:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
+
+
+async def _end(*tasks: asyncio.Task[None] | None) -> None:
+    begun = [task for task in tasks if task is not None]
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
 
 
 def _report(failed: asyncio.Future[None], connecting: asyncio.Task[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import psycopg
@@ -67,6 +68,30 @@ async def test_what_was_missed_is_forgotten(http_house: House, owner: Owner) -> 
         return not await has_role(service)
 
     await until(refused, seconds=20.0)
+
+
+async def test_a_stopping_process_hears_until_its_last_vote(http_house: House, owner: Owner) -> None:
+    """While a process that stops still counts votes, a reviewer who is removed meanwhile counts there no longer."""
+    stopping = await http_house.open(AGENTS, SIGNOFF_PRE_STOP_SECONDS="600")
+    await http_house.open(AGENTS)
+    await hears(owner, 2)
+    assert await has_role(stopping)
+    leaving = asyncio.create_task(stopping.stop())
+
+    async def delivers_no_more() -> bool:
+        return not stopping.slack.delivers
+
+    async def refused() -> bool:
+        return not await has_role(stopping)
+
+    try:
+        await until(delivers_no_more)
+        http_house.slack.workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
+        await until(refused, seconds=20.0)
+        assert not leaving.done()
+    finally:
+        leaving.cancel()
+        stopping.settings = stopping.settings.model_copy(update={"pre_stop_seconds": 0.0})
 
 
 async def test_an_emptied_group_is_reported_at_once(http_house: House) -> None:
