@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -51,7 +50,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             return
         person, channel_id = person_of(body), view.get("private_metadata") or ""
         try:
-            async with asyncio.timeout(ctx.budget):
+            async with ctx.in_budget():
                 begun = await begin(
                     ctx,
                     person,

@@ -13,7 +13,7 @@ from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.reviewing.votes import NewVote
-from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.context import ARRIVED, ListenerContext
 
 _BY_BUTTON = {
     "channel": "slack_button",
@@ -62,7 +62,16 @@ class ButtonClick:
 
     def vote(self, verdict: Verdict, path: str, reason: str | None = None) -> NewVote:
         value = self.value
-        return NewVote(self.person, value.request_id, value.revision, verdict, path, reason, self.place)
+        return NewVote(
+            self.person,
+            value.request_id,
+            value.revision,
+            verdict,
+            path,
+            reason,
+            self.place,
+            arrived=ARRIVED.get(),
+        )
 
 
 def person_of(body: Mapping[str, Any]) -> Person:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
@@ -29,7 +28,7 @@ def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) 
     @app.action(action_id)
     async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
         try:
-            async with asyncio.timeout(ctx.budget):
+            async with ctx.in_budget():
                 sentence = await work(ctx, body)
         except Refused as refused:
             sentence = refused.sentence

@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, ClassVar
 
 from agent.database.background import start_task
@@ -22,6 +24,9 @@ from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
 log = logging.getLogger(__name__)
+
+ARRIVED: ContextVar[float] = ContextVar("arrived")
+"""When Slack's payload came, before any look-up of ours: Slack's three seconds run from then."""
 
 
 def log_failed(event: str, error: Exception) -> None:
@@ -76,6 +81,9 @@ class ListenerContext:
     reviewers_changed: Callable[[str], None] = lambda _: None
     """Takes the id of a group, channel or person."""
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
+
+    def in_budget(self) -> asyncio.Timeout:
+        return asyncio.timeout(ARRIVED.get() + self.budget - monotonic())
 
     @property
     def agents(self) -> Registry:

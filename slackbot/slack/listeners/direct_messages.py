@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from slackbot.cards import DIRECT, Card, refusal_text, usage
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.incoming_message import IncomingMessage
@@ -12,7 +10,7 @@ from slackbot.slack.listeners.unstorable_texts import objection
 
 
 async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
-    async with asyncio.timeout(ctx.budget):
+    async with ctx.in_budget():
         reply = await _start(ctx, message)
     if reply is not None:
         ctx.post(message.channel_id, reply, message.thread_ts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -72,7 +71,7 @@ async def _answer(
         return
     outdated = False
     try:
-        async with asyncio.timeout(ctx.budget):
+        async with ctx.in_budget():
             wrong = await work(ctx, click, view)
     except Refused as refused:
         wrong, outdated = _refused(view, refused), refused.code in OUTDATED

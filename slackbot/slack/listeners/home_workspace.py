@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
@@ -11,7 +12,7 @@ from slack_bolt.response import BoltResponse
 from agent.domain.errors import DOUBTFUL, sentence
 from signoff.values import Person
 from slackbot.cards import notice_modal, refusal_text
-from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.context import ARRIVED, ListenerContext
 from slackbot.slack.listeners.form_answers import NOT_RECORDED, on_last_input
 from slackbot.slack.listeners.modals import tell
 
@@ -22,6 +23,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         body: dict[str, Any], ack: AsyncAck, next_: Callable[[], Awaitable[BoltResponse]]
     ) -> BoltResponse:
         """Of clicks, forms and commands. Most events are other people's messages: listeners ask for those they use."""
+        ARRIVED.set(monotonic())
         if (acting := _acting(body)) is None:
             return await next_()
         said, user_id = acting

@@ -6,7 +6,6 @@ message's place is the key by which it counts once.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -59,7 +58,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         if problem := objection(rest):
             _reply_ephemeral(ctx, message, Card(refusal_text(problem), []))
             return
-        async with asyncio.timeout(ctx.budget):
+        async with ctx.in_budget():
             card = await start(
                 ctx,
                 message.person,
@@ -93,7 +92,7 @@ async def _replace_deleted(ctx: ListenerContext, channel_id: str, ts: str) -> No
 async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:
     """False: no run's thread. `tell`: answer refused writers, for one of two events."""
     team_id = ctx.directory.own_team_id
-    async with asyncio.timeout(ctx.budget):
+    async with ctx.in_budget():
         run_id = await ctx.db.read(views.run_in_thread, team_id, message.channel_id, message.thread_ts or "")
         if run_id is None:
             return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +46,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 async def _safely(ctx: ListenerContext, said: SlashCommand, act: Verb) -> Card | None:
     """Answer failures, too: an unanswered command shows only an error code."""
     try:
-        async with asyncio.timeout(ctx.budget):
+        async with ctx.in_budget():
             return await act(ctx, said)
     except Refused as refused:
         return Card(refusal_text(refused.sentence), [])

@@ -11,6 +11,7 @@ from signoff.values import Person
 from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
 from tests.integration.asking import TEAM
 from tests.integration.listeners.conftest import House
+from tests.patience import promised
 
 SECOND = "T0SECOND"
 HANA = Person(TEAM, "U0HANA")
@@ -111,4 +112,32 @@ async def test_nobody_is_guessed(house: House, switch: Any, refusal: Refusal) ->
     answered = await house.slack.deliveries.command(form | {"team_id": SECOND})
     assert words in str(answered.payload)
     assert await house.status(asked.request_id) == "waiting"
+    assert house.rows("SELECT count(*) FROM vote") == [(0,)]
+
+
+@pytest.mark.budgets
+async def test_her_look_up_is_part_of_the_budget(http_house: House) -> None:
+    """Slack is slow to say which workspaces are hers, and the database is stuck: each act is answered in three
+    seconds all the same."""
+    house = http_house
+    hana_joins(house)
+    _, card = await house.asked()
+    hana = house.slack.person("U0HANA")
+    assert (await hana.click(card, ACTION_REJECT)).acked
+    form = await house.modal("U0HANA", "Reject")
+    command = house.slack.interactions.command(
+        hana.member, house.slack.workspace.channels["C0AGENTS"], "/approvals", "", "http://127.0.0.1:1/"
+    )
+    for act in (
+        lambda: hana.click(card, ACTION_APPROVE),
+        lambda: hana.submit(form, {REASON: "no"}),
+        lambda: house.slack.deliveries.command(command | {"team_id": SECOND}),
+    ):
+        house.ctx.directory.forget("U0HANA")
+        house.slack.faults.slow("users.info", 0.7)
+        with house.owner.transaction():
+            house.owner.execute("LOCK TABLE approval_request IN ACCESS EXCLUSIVE MODE")
+            answer = await act()
+        assert answer.elapsed < min(promised(2.7), 2.9)
+        house.slack.faults.clear()
     assert house.rows("SELECT count(*) FROM vote") == [(0,)]
