@@ -15,6 +15,7 @@ from slackbot.cards import (
     notice_modal,
     parse_id,
     parse_page_value,
+    skeleton_modal,
 )
 from slackbot.masking import clean_text, hidden_in_run
 from slackbot.reviewing.members import check_member
@@ -22,7 +23,7 @@ from slackbot.reviewing.visibility import visible_runs
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.modals import Shown, Then, fill, show_empty, tell
+from slackbot.slack.listeners.modals import Shown, Then, fill, show, tell
 
 HEADING = "The agent's answer"
 NOT_OPENED = "Slack did not open the answer in time. Please press the button again."
@@ -34,7 +35,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
         what, query = parse_page_value(body["actions"][0].get("value")) or ("", {})
         draw = drawing(ctx, body, query) if what == PAGE_OF_ANSWER else None
-        refusal = await show_empty(ctx, body, HEADING, draw, NOT_OPENED) if draw else OLD_BUTTON
+        refusal = await show(ctx, body, skeleton_modal(HEADING), NOT_OPENED, draw) if draw else OLD_BUTTON
         await ack()
         if refusal:
             tell(ctx, body, refusal)

@@ -18,6 +18,7 @@ from slackbot.cards import (
     details_text,
     named_in,
     parse_id,
+    skeleton_modal,
 )
 from slackbot.masking import clean_view
 from slackbot.reviewing.visibility import visible_request
@@ -25,7 +26,7 @@ from slackbot.slack.listeners import modals
 from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.modals import show_empty, tell
+from slackbot.slack.listeners.modals import show, tell
 
 HEADING = "Details"
 NOT_OPENED = "Slack did not open the details in time. Please press the button again."
@@ -61,8 +62,12 @@ async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], reque
         tell(ctx, body, OLD_BUTTON)
         return
     person = person_of(body)
-    refusal = await show_empty(
-        ctx, body, HEADING, lambda view_id: fill(ctx, view_id, person, request_id), NOT_OPENED
+    refusal = await show(
+        ctx,
+        body,
+        skeleton_modal(HEADING),
+        NOT_OPENED,
+        lambda view_id: fill(ctx, view_id, person, request_id),
     )
     await ack()
     if refusal and body.get("response_url"):

@@ -19,13 +19,14 @@ from slackbot.cards import (
     notice_modal,
     parse_id,
     parse_page_value,
+    skeleton_modal,
 )
 from slackbot.cards.cursor import Cursor
 from slackbot.slack.listeners import answers, details, listing
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.modals import draw, in_time, show_empty, tell
+from slackbot.slack.listeners.modals import draw, in_time, show, tell
 
 HEADING = "Requests"
 NOT_OPENED = "Slack did not open the list in time. Please press the button again."
@@ -44,7 +45,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         refusal: str | None = OLD_BUTTON
         if read is not None and read[0] in listing.LISTS:
             draw_page = partial(_in_modal, ctx, body, *read)
-            refusal = await show_empty(ctx, body, HEADING, draw_page, NOT_OPENED)
+            refusal = await show(ctx, body, skeleton_modal(HEADING), NOT_OPENED, draw_page)
         await ack()
         if refusal:
             tell(ctx, body, refusal)

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from agent.database.background import start_task
 from agent.database.errors import DatabaseError, DatabaseRefuses
 from agent.database.failure_log import log_failure
 from agent.domain.errors import Refused
-from slackbot.cards import notice_modal, refusal_text, skeleton_modal
+from slackbot.cards import notice_modal, refusal_text
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.form_answers import NOT_RECORDED
 from slackbot.slack_api.client import RateLimited, SlackError, SlackRefused
@@ -44,19 +45,13 @@ async def show(
     Returns what to tell the person if Slack refuses, for example `not_opened`. Slack may take long to answer although
     the person already sees the modal: then the acknowledgement goes ahead, and a refusal is told later.
     """
-    opening = asyncio.create_task(_show(ctx, body, view, not_opened, then))
-    answered, _ = await asyncio.wait({opening}, timeout=OPENING)
-    if answered:
-        return opening.result()
-    ctx.background.start(_tell_refusal(ctx, body, opening))
-    return None
-
-
-async def show_empty(
-    ctx: ListenerContext, body: Mapping[str, Any], heading: str, then: Then, not_opened: str
-) -> str | None:
-    """The same for a modal that `then` fills."""
-    return await show(ctx, body, skeleton_modal(heading), not_opened, then)
+    opening = start_task(_show(ctx, body, view, not_opened, then), "modal")
+    try:
+        await asyncio.wait({opening}, timeout=OPENING)
+    finally:  # the budget may end first
+        if not opening.done():
+            ctx.background.start(_tell_refusal(ctx, body, opening))
+    return opening.result() if opening.done() else None
 
 
 async def _show(

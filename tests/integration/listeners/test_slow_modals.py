@@ -17,7 +17,8 @@ from slackbot.cards import (
     FloodDigest,
     flood_digest_card,
 )
-from slackbot.slack.listeners import modals
+from slackbot.reviewing.votes import OUTCOME_UNKNOWN
+from slackbot.slack.listeners import ListenerContext, modals
 from slackbot.slack.listeners.clicks import FORM_NOT_OPENED
 from tests.integration.asking import rule
 from tests.integration.listeners.conftest import House
@@ -94,4 +95,15 @@ async def test_a_slow_refusal_is_told_after_the_acknowledgement(
     await http_house.ephemeral("U0GRACE", FORM_NOT_OPENED)
     http_house.slack.faults.hang(OPEN, 0.2)
     assert (await grace.click(card, ACTION_REJECT)).acked
+    await http_house.ephemeral("U0GRACE", modals.UNCONFIRMED)
+
+
+async def test_a_refusal_after_the_budget_is_told(http_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The click's time ends while Slack still opens the form, and then Slack refuses: the person reads of both."""
+    monkeypatch.setattr(ListenerContext, "budget", 3.0)
+    monkeypatch.setattr(modals, "OPENING", 60.0)
+    _, card = await http_house.asked()
+    http_house.slack.faults.hang(OPEN, 4.0)
+    assert not (await http_house.slack.person("U0GRACE").click(card, ACTION_REJECT)).acked
+    await http_house.ephemeral("U0GRACE", OUTCOME_UNKNOWN)
     await http_house.ephemeral("U0GRACE", modals.UNCONFIRMED)
