@@ -22,16 +22,17 @@ from slackbot.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Manage API keys for programs.")
 
-Name = Annotated[
-    str, typer.Argument(help="The key's name, in lists and in the audit log.", callback=terminal.no_secret)
-]
+Name = Annotated[str, typer.Argument(help="The key's name.")]
 
 ONCE = "The key is shown only once: Signoff stores only its hash. Put it where only its program can read it."
 
 
 @commands.command()
 def create(
-    name: Name,
+    name: Annotated[
+        str,
+        typer.Argument(help="The key's name, in lists and in the audit log.", callback=terminal.no_secret),
+    ],
     scope: Annotated[
         list[Scope],
         typer.Option(help="What the key may do; repeat for several. A key that requests can never decide."),

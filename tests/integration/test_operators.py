@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from agent.database.pools import Database
-from agent.domain.api_keys import Principal
+from agent.domain.api_keys import Principal, Scope
 from agent.domain.run import Turn
 from agent.domain.short_ids import short_id
 from agent.store import views
@@ -137,6 +137,20 @@ def test_a_rotated_key_keeps_its_old_secret_only_as_long_as_told(
     events = "SELECT event FROM audit_event WHERE subject = 'key:ci' AND actor LIKE 'cli:%' ORDER BY seq"
     found = [event for (event,) in owner.execute(events)]
     assert found == ["key.created", "key.rotated", "key.rotated", "key.revoked"]
+
+
+def test_a_key_whose_name_is_a_secret_is_rotated_and_revoked(signoff: Command, database_url: str) -> None:
+    """A name with the form of a secret is refused for a new key, and accepted where such a key exists."""
+    name = "AKIA" + "IOSFODNN7EXAMPLE"
+    assert "secret" in signoff("keys", "create", name, "--scope", "read").said
+    first = on(database_url, lambda db: api_keys.create(db, name, [Scope.READ], by="test"))
+    rotated = signoff("keys", "rotate", name)
+    assert rotated.status == 0, rotated.said
+    assert recognised(database_url, first) is None
+    assert recognised(database_url, secret_of(rotated.said))
+    revoked = signoff("keys", "revoke", name)
+    assert revoked.status == 0, revoked.said
+    assert recognised(database_url, secret_of(rotated.said)) is None
 
 
 @pytest.mark.parametrize(
