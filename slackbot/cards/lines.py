@@ -173,8 +173,11 @@ def _closed(body: Mapping[str, Any], delivery_id: object | None) -> Card:
     drawn = _line("closed", words, "", body, delivery_id, outcome)
     note = blocks.rich_text(blocks.section(blocks.text(_CLOSED)))
     about = parse_id(body.get("open"))
-    details = blocks.actions(blocks.button("Details", ACTION_OPEN, str(about), words)) if about else []
-    rows = blocks.with_ids([*drawn.blocks, note, *details], f"closed:{about}")
+    rows = [*drawn.blocks, note]
+    if about is not None:
+        button = blocks.button("Details", ACTION_OPEN, str(about), f"request {short_id(about)}")
+        rows += blocks.actions(button)
+    rows = blocks.with_ids(rows, f"closed:{about}")
     return replace(drawn, text=f"{drawn.text} {_CLOSED}", blocks=rows)
 
 

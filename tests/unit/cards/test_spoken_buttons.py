@@ -52,6 +52,10 @@ def failed(order: int) -> Any:
     return cards.run_line({"line": "failed", "run": str(ident(order))})
 
 
+def closed(order: int) -> Any:
+    return cards.thread_line({"line": "closed", "outcome": "approved", "open": str(ident(order))})
+
+
 SURFACES: dict[str, Any] = {
     "cards": lambda: [cards.request_card(each) for each in views()],
     "cards in doubt": lambda: [
@@ -68,6 +72,7 @@ SURFACES: dict[str, Any] = {
     "runs": lambda: cards.run_list(runs(), cancellable=frozenset(each.id for each in runs())).blocks,
     "grants": lambda: grant_list([GrantLine(ident(n), about(n), 0, 5, CREATED) for n in ORDERS]).blocks,
     "thread": lambda: cards.combine_lines([doubt(12), doubt(13), failed(12), failed(13)]).blocks,
+    "closed cards": lambda: cards.combine_lines([closed(12), closed(13)]).blocks,
 }  # fmt: skip
 
 
