@@ -159,14 +159,15 @@ def actions(*buttons: Json) -> list[Json]:
 def button(
     label: str,
     action_id: str,
-    value: str,
+    value: str | None,
     about: str,
     style: str | None = None,
     confirm: Json | None = None,
 ) -> Json:
     """`about` tells equal buttons apart where they are read aloud. `style` is "primary" or "danger"."""
-    made = {"type": "button", "text": plain(label, BUTTON_LIMIT), "action_id": action_id, "value": value}
-    made["accessibility_label"] = spoken(label, about)
+    made = {"type": "button", "text": plain(label, BUTTON_LIMIT), "action_id": action_id}
+    made |= {"value": value} if value is not None else {}
+    made |= {"accessibility_label": spoken(label, about)}
     return made | ({"style": style} if style else {}) | ({"confirm": confirm} if confirm else {})
 
 

@@ -167,6 +167,5 @@ def _link(view: RequestView) -> list[Json]:
     found = _ADDRESS.match(view.link) if view.link and len(view.link) <= MAX_ADDRESS else None
     if found is None:
         return []
-    label = f"Open {found['host']}"
-    shown = blocks.button(label, ACTION_LINK, "", spoken_subject(view)) | {"url": view.link}
-    return [{name: part for name, part in shown.items() if name != "value"}]
+    shown = blocks.button(f"Open {found['host']}", ACTION_LINK, None, spoken_subject(view))
+    return [shown | {"url": view.link}]
