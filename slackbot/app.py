@@ -136,9 +136,11 @@ class Service:
             db,
             policy,
             self.slack.admin,
-            schedules=starts.sweep,
-            reviewers=self.slack.check_reviewers,
-            deleted_cards=self.slack.find_deleted_cards,
+            due={"schedules": starts.sweep},
+            timed={
+                "reviewers": (self.slack.check_reviewers, 60.0),
+                "deleted_cards": (self.slack.find_deleted_cards, 60.0),
+            },
         )
         self._telemetry: Telemetry | None = None
         self._failed: asyncio.Future[None] | None = None

@@ -81,6 +81,11 @@ class Policy:
         return frozenset(name for name in named if name)
 
     @property
+    def deciding(self) -> tuple[Checkpoint, ...]:
+        """All but observed ones, in the order in which they are tried."""
+        return (*self.denials, *self.rules)
+
+    @property
     def in_file_order(self) -> tuple[Checkpoint, ...]:
         """Observed ones, too; an index is that of the file's `[[checkpoint]]`."""
         found: list[Checkpoint] = list(self.rules)
@@ -144,8 +149,7 @@ class Policy:
     def explain(self, given: Inputs) -> list[tuple[Checkpoint, bool, str]]:
         """The checkpoints that name the tool, in the order in which they are tried."""
         subject, tool = given.subject, given.action.tool
-        tried: tuple[Checkpoint, ...] = (*self.denials, *self.rules)
-        return [(each, *_applies(each, given, subject)) for each in tried if each.names(tool)]
+        return [(each, *_applies(each, given, subject)) for each in self.deciding if each.names(tool)]
 
     def _observation(self, observed: ObservedRule, given: Inputs) -> Observation:
         applies, because = _applies(observed.rule, given, given.subject)

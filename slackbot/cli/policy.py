@@ -113,7 +113,7 @@ def history(
 
 def _in_force(stored: StoredPolicy, wanted: Policy) -> str:
     brings = f", which brings back policy {stored.restores}" if stored.restores else ""
-    number = len(wanted.rules) + len(wanted.denials)
+    number = len(wanted.deciding)
     return (
         f"policy {stored.epoch} is in force{brings}: {number} checkpoint{'' if number == 1 else 's'}, "
         f"digest {stored.digest.hex()[:12]}"

@@ -51,7 +51,7 @@ def _checkpoints(policy: Policy | SignoffError) -> Finding:
     return Finding(
         "checkpoints",
         True,
-        f"{len(policy.rules) + len(policy.denials)} in the file, and defaults for the rest",
+        f"{len(policy.deciding)} in the file, and defaults for the rest",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
@@ -62,7 +62,10 @@ EVERY: dict[str, tuple[Sweep, float]] = {
 
 
 class Scheduler:
-    """Runs sweeps until stopped. ``admin``: the operators' channel, once known."""
+    """Runs sweeps until stopped. ``admin``: the operators' channel, once known.
+
+    ``due`` and ``timed``: more sweeps, like those of ``OVERDUE`` and ``EVERY``.
+    """
 
     def __init__(
         self,
@@ -70,19 +73,17 @@ class Scheduler:
         policy: Policy | None = None,
         admin: Callable[[], Destination | None] = lambda: None,
         *,
-        schedules: Sweep | None = None,
-        reviewers: Sweep | None = None,
-        deleted_cards: Sweep | None = None,
+        due: Mapping[str, Sweep] = {},
+        timed: Mapping[str, tuple[Sweep, float]] = {},
     ) -> None:
         self._db = db
-        self._overdue = OVERDUE if schedules is None else {**OVERDUE, "schedules": schedules}
+        self._overdue = {**OVERDUE, **due}
         self._every: dict[str, tuple[Sweep, float]] = {
             **EVERY,
             "unfold": (self._unfold, 5.0),
             "observed": (self._report_week, 600.0),
             "recovered": (self._note_recovered, 60.0),
-            **({} if reviewers is None else {"reviewers": (reviewers, 60.0)}),
-            **({"deleted_cards": (deleted_cards, 60.0)} if deleted_cards else {}),
+            **timed,
         }
         self._admin = admin
         self._timer = AsyncIOScheduler(timezone="UTC")

@@ -46,7 +46,9 @@ def scheduler_of(db: Database) -> Scheduler:
     starts = ScheduledStarts(services(db), lambda: connection)
     policy = observing(soon())
     look = partial(find_deleted_cards, client=client, team_id=TEAM, own_bot_user_id="U0BOT")
-    return Scheduler(db, policy, lambda: REVIEWS, schedules=starts.sweep, deleted_cards=look)
+    return Scheduler(
+        db, policy, lambda: REVIEWS, due={"schedules": starts.sweep}, timed={"deleted_cards": (look, 60.0)}
+    )
 
 
 async def put_off(db: Database) -> None:

@@ -8,7 +8,14 @@ from agent.domain.errors import Refused
 from agent.domain.reports import PERIODS
 from agent.store import views
 from agent.usecases import sessions
-from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood_command, request_details, usage
+from slackbot.cards import (
+    PAGE_OF_HISTORY,
+    PAGE_OF_WAITING,
+    Card,
+    misunderstood_command,
+    request_details,
+    usage,
+)
 from slackbot.cards.grant_list import grant_list
 from slackbot.cards.limit_list import limit_list
 from slackbot.cards.stats import stats
@@ -49,7 +56,7 @@ async def _history(ctx: ListenerContext, said: SlashCommand) -> Card:
     except UnclearQuery as unclear:
         guess = f"/approvals history {unclear.meant}" if unclear.meant else None
         return misunderstood_command("/approvals", str(unclear), guess=guess, about="history")
-    return await _list(listing.HISTORY, ctx, said, query)
+    return await _list(PAGE_OF_HISTORY, ctx, said, query)
 
 
 async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:

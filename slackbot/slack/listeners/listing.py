@@ -32,7 +32,6 @@ PAGE = 10
 
 TODO = "todo"
 MINE = "mine"
-HISTORY = PAGE_OF_HISTORY
 
 _FOLDED = {"yes": True, "no": False}
 
@@ -85,7 +84,7 @@ async def _history(ctx: ListenerContext, person: Person, query: Query) -> Card:
     return history_list(
         page.lines,
         links={line.id: links[line.thread] for line in page.lines if line.thread in links},
-        pages=_pages(HISTORY, query, page),
+        pages=_pages(PAGE_OF_HISTORY, query, page),
     )
 
 
@@ -93,7 +92,7 @@ LISTS: dict[str, Callable[[ListenerContext, Person, Query], Awaitable[Card]]] = 
     TODO: _waiting_for_me,
     MINE: _mine,
     PAGE_OF_WAITING: _waiting,
-    HISTORY: _history,
+    PAGE_OF_HISTORY: _history,
 }
 
 
