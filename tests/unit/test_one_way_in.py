@@ -18,7 +18,6 @@ AWAITED = {
     "agent/runtime/branches.py": "the replay of a function reads how its tasks end",
     "slackbot/cli/service.py": "the command awaits it",
     "slackbot/service/slack_service.py": "a permanent failure ends the service",
-    "slackbot/slack/listeners/modals.py": "the click awaits it, or what tells of a refusal later",
     "slackbot/slack_api/lookups.py": "those who wait get its failure",
 }
 """Modules that make tasks themselves, and who reads how these end."""
