@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import signoff
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.tool import tool
@@ -152,6 +153,13 @@ def test_commands_exist_with_their_options(place: str, line: str) -> None:
     known = {option for each in shown for parameter in each.params for option in parameter.opts}
     given = {word.partition("=")[0] for word in words if word.startswith("--")}
     assert given <= known | {"--help"}
+
+
+def test_the_reference_has_every_public_name() -> None:
+    """Each name that `signoff` exports stands on the page of the Python API."""
+    page = (ROOT / "docs/reference/python.md").read_text()
+    shown = re.findall(r"^::: signoff\.(?:[\w.]+\.)?(\w+)$", page, re.MULTILINE)
+    assert sorted(set(signoff.__all__) - set(shown)) == []
 
 
 def test_the_quickstart_starts_in_a_checkout(tmp_path: Path) -> None:
