@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from agent.runtime.judging import programs
@@ -40,16 +41,25 @@ def functions_of(path: str) -> set[str]:
     return {node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def test_every_test_that_the_page_names_is_there() -> None:
+@pytest.mark.parametrize(("page", "least"), [("security.md", 60), ("ten-ways.md", 15)])
+def test_every_test_that_a_page_names_is_there(page: str, least: int) -> None:
     """A promise without its test would be a claim; `::test_x` is in the file that was named before it."""
     named, path = 0, ""
-    for line in (ROOT / "docs" / "security.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
         for file, test in _NAMED.findall(line):
             path = file or path
             assert not file or (ROOT / "tests" / file).is_file(), file
             assert not test or test in functions_of(path), f"{path}::{test}"
             named += bool(test)
-    assert named > 60
+    assert named > least
+
+
+def test_each_of_the_ten_ways_has_a_report_and_a_test() -> None:
+    """Each way to fail is somebody's public report, and each answer is shown by a test."""
+    ways = (ROOT / "docs" / "ten-ways.md").read_text(encoding="utf-8").split("\n## ")[1:-1]
+    assert [way.partition(".")[0] for way in ways] == [str(number) for number in range(1, 11)]
+    assert [way for way in ways if not re.search(r"\(https://github\.com/\S+/(issues|pull)/\d+\)", way)] == []
+    assert [way for way in ways if not any(file for file, _ in _NAMED.findall(way))] == []
 
 
 def test_every_number_of_the_page_is_that_of_the_code() -> None:
