@@ -43,7 +43,7 @@ class Block:
         text = self.code
         for shown, used in replaced.items():
             text = text.replace(shown, used)
-        code = compile(text, str(self), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        code = compile(text, str(self), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         if code.co_flags & CO_COROUTINE:
             await eval(code, names)  # the documentation's own code
         else:

@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -17,7 +17,6 @@ import pytest
 import signoff
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
-from agent.runtime.tool import tool
 from slackbot import cli
 from tests.doc_blocks import PAGES, ROOT, SHELL, Block, blocks
 
@@ -66,56 +65,76 @@ def test_pages_are_run_by_the_tests_that_are_named() -> None:
 @pytest.mark.parametrize("page", RUNNABLE)
 def test_agents_of_a_page_can_be_served(page: str) -> None:
     """A page's agents and tools are what its blocks say, read from top to bottom, and a service can register them."""
-    spoken_of = {name: _function(name) for name in ("prepare", "carry_out", "process_refund")}
-    names: dict[str, object] = {
-        "__name__": "page",
-        **spoken_of,
-        "process_refund": tool(_function("process_refund")),
-    }
+    names: dict[str, object] = {"__name__": "page"}
     for block in PYTHON:
         if block.page == page and "ApprovalClient" not in block.code:
-            exec(compile(block.code, str(block), "exec"), names)  # the documentation's own code
+            exec(
+                compile(block.code, str(block), "exec", dont_inherit=True), names
+            )  # the documentation's own code
     served = Registry(value for value in names.values() if isinstance(value, Agent))
     assert len(served) > 0
 
 
-def test_python_that_stands_alone_has_right_types(tmp_path: Path) -> None:
-    """`mypy --strict` finds nothing in a block that defines or imports all that it names but its address and secrets.
+OWN = {f"block_{number}": block for number, block in enumerate(PYTHON) if block.included is None}
+"""The blocks that are no part of a program with imports of its own."""
+
+
+def test_a_block_can_be_pasted_below_the_earlier_ones_of_its_page(tmp_path: Path) -> None:
+    """Each name in a block is defined or imported there, or in a block above it."""
+    above: dict[str, str] = {}
+    starts: dict[str, int] = {}
+    for name, block in OWN.items():
+        earlier = above.get(block.page, "")
+        starts[name] = earlier.count("\n")
+        above[block.page] = earlier + block.code
+        (tmp_path / f"{name}.py").write_text(above[block.page])
+    command = ("ruff", "check", "--isolated", "--select=F821", "--output-format=json", str(tmp_path))
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, check=False, timeout=60)
+    found = [
+        (Path(error["filename"]).stem, error["location"]["row"], error["message"])
+        for error in json.loads(done.stdout)
+    ]
+    assert [
+        f"{OWN[name]}+{row - starts[name] - 1}: {said}" for name, row, said in found if row > starts[name]
+    ] == []
+
+
+def test_python_has_right_types(tmp_path: Path) -> None:
+    """`mypy --strict` finds nothing in a block that needs no other than the first of its page.
 
     A body `...` is left out.
     """
-    own = {f"block_{number}": block for number, block in enumerate(PYTHON) if block.included is None}
-    for name, block in own.items():
-        (tmp_path / f"{name}.py").write_text(f'url = key = secret = ""\n{block.code}')
-    quick = ("--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent", "--config-file=")
+    first: dict[str, str] = {}
+    starts: dict[str, int] = {}
+    for name, block in OWN.items():
+        needed = first.get(block.page, "")
+        starts[name] = needed.count("\n")
+        first.setdefault(block.page, block.code)
+        (tmp_path / f"{name}.py").write_text(needed + block.code)
     options = (
-        "--strict",
-        "--disable-error-code=empty-body",
-        "--explicit-package-bases",
-        "--no-error-summary",
+        *("--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent", "--config-file="),
+        *("--strict", "--explicit-package-bases", "--no-error-summary", f"--cache-dir={tmp_path / 'cache'}"),
+        *(f"--disable-error-code={code}" for code in ("empty-body", "no-redef", "untyped-decorator")),
     )
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            *quick,
-            *options,
-            "--cache-dir",
-            tmp_path / "cache",
-            *tmp_path.glob("*.py"),
-        ],
+        [sys.executable, "-m", "mypy", *options, *tmp_path.glob("*.py")],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
-    found = [re.match(r".*?(block_\d+)\.py:(\d+): error: (.*)", line) for line in done.stdout.splitlines()]
-    errors = [(each[1], f"{own[each[1]]}+{int(each[2]) - 1}: {each[3]}") for each in found if each]
+    lines = [re.match(r".*?(block_\d+)\.py:(\d+): error: (.*)", line) for line in done.stdout.splitlines()]
+    errors = [
+        (each[1], f"{OWN[each[1]]}+{row - starts[each[1]] - 1}: {each[3]}")
+        for each in lines
+        if each
+        for row in [int(each[2])]
+        if row > starts[each[1]]
+    ]
     leans = {name for name, error in errors if error.endswith(("[name-defined]", "[top-level-await]"))}
     assert [error for name, error in errors if name not in leans] == []
-    assert len(own.keys() - leans) > 10, done.stdout + done.stderr
+    assert len(OWN.keys() - leans) > 20, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == "toml"], ids=str)
@@ -125,33 +144,64 @@ def test_policies_load(block: Block) -> None:
     assert policy.in_file_order or policy.limits
 
 
-def _commands() -> Iterator[tuple[str, str]]:
-    """Each command of a console block, and each in a sentence that is written out in full."""
+def _commands() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each command of a console block, and each in a sentence.
+
+    `a [b]` is `a b`, and `a b \\| c` is both `a b` and `a c`.
+    """
     for block in BLOCKS:
         if block.language in SHELL:
             for line in block.commands:
-                if found := re.match(r"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(signoff [a-z].*)", line):
-                    yield str(block), found[1]
+                yield from ((str(block), words) for words in _signoff_in(line))
     for page in PAGES:
-        for found in re.finditer(r"`(signoff [a-z][^`\n]*)`", page.read_text()):
-            if not set(found[1]) & set("…|["):
-                yield str(page.relative_to(ROOT)), found[1]
+        for found in re.finditer(r"`([^`\n]*\bsignoff [a-z][^`\n]*)`", page.read_text()):
+            plain = found[1].translate({ord(each): None for each in "[]"})
+            first, *others = plain.split(" \\| ")
+            group = " ".join(first.split()[:2])
+            for line in (first, *(f"{group} {other}" for other in others)):
+                yield from ((str(page.relative_to(ROOT)), words) for words in _signoff_in(line))
 
 
-@pytest.mark.parametrize(("place", "line"), sorted(set(_commands())), ids=str)
-def test_commands_exist_with_their_options(place: str, line: str) -> None:
+def _signoff_in(line: str) -> Iterator[tuple[str, ...]]:
+    """The words after each `signoff` at the beginning of a command of this shell line."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    words = list(lexer)
+    while words:
+        end = next((n for n, word in enumerate(words) if set(word) <= set("();<>|&")), len(words))
+        command, words = words[:end], words[end + 1 :]
+        while command and re.fullmatch(r"[A-Z_]+=.*", command[0]):
+            del command[0]
+        if len(command) > 1 and command[0] in ("signoff", ".venv/bin/signoff"):
+            yield tuple(command[1:])
+
+
+def test_commands_of_pipes_and_substitutions_are_found() -> None:
+    """No command of a line hides behind another one."""
+    assert list(_signoff_in("export A=$(signoff keys create a) && B=1 signoff serve --port 1 | cat # x")) == [
+        ("keys", "create", "a"),
+        ("serve", "--port", "1"),
+    ]
+
+
+@pytest.mark.parametrize(("place", "command"), sorted(set(_commands())), ids=str)
+def test_commands_exist_with_their_options(place: str, command: tuple[str, ...]) -> None:
     """Each command that a page shows exists, and has the options shown there."""
-    _, name, *words = shlex.split(line, comments=True)
+    name, *words = command
     assert name in cli.COMMANDS, f"{place}: signoff {name}"
-    command = cli.opened(name)
     words = words[: words.index("--")] if "--" in words else words
-    shown = [command]
-    while words and words[0] in (inner := getattr(shown[-1], "commands", {})):
-        shown.append(inner[words.pop(0)])
-    if "list" in getattr(shown[-1], "commands", {}):  # what such a group does without a name
-        shown.append(shown[-1].commands["list"])
+    shown = [cli.opened(name)]
+    while inner := getattr(shown[-1], "commands", {}):
+        if words and words[0] in inner:
+            shown.append(inner[words.pop(0)])
+            continue
+        assert not words or words[0].startswith("-") or words[0] == "…", f"{place}: signoff {name} {words[0]}"
+        if "list" not in inner:
+            break
+        shown.append(inner["list"])  # what such a group does without a name
     known = {option for each in shown for parameter in each.params for option in parameter.opts}
-    given = {word.partition("=")[0] for word in words if word.startswith("--")}
+    given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     assert given <= known | {"--help"}
 
 
@@ -176,13 +226,3 @@ def test_the_quickstart_starts_in_a_checkout(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     shown = [line for line in block.code.splitlines() if not line.startswith("$")]
     assert ended.stdout.splitlines()[: len(shown)] == shown
-
-
-def _function(name: str) -> Callable[[str], str]:
-    """A function that a page speaks of and does not show."""
-
-    def function(task: str) -> str:
-        return task
-
-    function.__name__ = name
-    return function

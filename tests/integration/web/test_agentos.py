@@ -329,12 +329,13 @@ async def test_the_calls_of_the_tutorial_work_as_they_stand(service: Living) -> 
 
 
 async def test_the_program_of_the_page_runs(
-    service: Living, ada: dict[str, str], grace: dict[str, str]
+    service: Living, ada: dict[str, str], grace: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Python of `docs/api.md` as it stands: its run is done by what its second key confirms."""
     (block,) = [each for each in blocks("docs/api.md") if each.language == "python"]
-    keys = {"ask_key": ada, "decide_key": grace}
-    names: dict[str, Any] = {name: each["Authorization"].split()[1] for name, each in keys.items()}
+    for name, headers in {"ASK_KEY": ada, "DECIDE_KEY": grace}.items():
+        monkeypatch.setenv(name, headers["Authorization"].split()[1])
+    names: dict[str, Any] = {}
     await block.run(names, {"http://127.0.0.1:8080": service.url})
     assert names["run"].status is RunStatus.completed
 

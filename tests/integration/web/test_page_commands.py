@@ -31,6 +31,7 @@ NOT_RUN = {
     "pip install": "needs a package registry; `test_light_distribution.py` looks at what would be installed",
     "claude": "needs an account with Anthropic",
     "docker": "needs Docker",
+    "grep": "reads the files of the checkout",
     "mkdir app": "belongs to the commands for Docker",
     "cp app/.env.example app/.env": "belongs to the commands for Docker",
     "signoff demo": "runs until it is stopped; `make e2e` opens it in a browser",
