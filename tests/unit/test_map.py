@@ -35,7 +35,7 @@ def test_every_module_that_the_map_names_exists(page: Path) -> None:
     """A path such as `store/pause.py` is the end of the path of a file."""
     files = [
         f"/{path.relative_to(ROOT)}"
-        for folder in ("signoff", "agent", "slackbot", "slack_sandbox", "packages", "tests")
+        for folder in ("signoff", "agent", "slackbot", "packages", "tests")
         for path in (ROOT / folder).rglob("*.py")
     ]
     named = set(re.findall(r"(?<![\w/.])[\w/]+\.py\b", page.read_text(encoding="utf-8")))
