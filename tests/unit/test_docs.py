@@ -23,9 +23,9 @@ from tests.doc_blocks import PAGES, ROOT, SHELL, Block, blocks
 BLOCKS = blocks()
 TESTS = sorted(ROOT.glob("tests/integration/**/test_*.py"))
 PYTHON = [block for block in BLOCKS if block.language == "python"]
-RUNNABLE = ("README.md", "docs/agents.md", "docs/quickstart.md")
+RUNNABLE = ("README.md", "docs/agents.md", "docs/function-agents.md", "docs/quickstart.md")
 ELSEWHERE = {
-    "docs/api.md": "tests/integration/web/test_agentos.py",
+    "docs/api-agents.md": "tests/integration/web/test_agentos.py",
     "docs/client.md": "tests/integration/integrations/test_page_blocks.py",
     "docs/integrations.md": "tests/integration/integrations/test_page_blocks.py",
     "docs/notices.md": "tests/integration/integrations/test_page_blocks.py",
@@ -203,6 +203,13 @@ def test_commands_exist_with_their_options(place: str, command: tuple[str, ...])
     known = {option for each in shown for parameter in each.params for option in parameter.opts}
     given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     assert given <= known | {"--help"}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
+    """A page above 2,500 words is two pages; the one named here lists frameworks."""
+    longer = {"integrations.md": 3_400}
+    assert len(page.read_text(encoding="utf-8").split()) <= longer.get(page.name, 2_500)
 
 
 def test_the_reference_has_every_public_name() -> None:

@@ -11,7 +11,7 @@ from slackbot.slack_api.error_codes import Meaning, meaning_of
 
 POST, UPDATE = "chat.postMessage", "chat.update"
 OPEN, PUBLISH = "views.open", "views.publish"
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+TROUBLESHOOTING = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 
 OF_EVERY_METHOD = """
 access_denied accesslimited account_inactive app_access_restricted deprecated_endpoint ekm_access_denied
@@ -105,21 +105,21 @@ def test_only_a_change_finds_its_message_closed(method: str) -> None:
 
 def _table_rows() -> list[list[str]]:
     """The first two columns of what operators read about Slack's errors."""
-    section = OPERATIONS.read_text(encoding="utf-8").split("### What Slack does not take", 1)[1]
+    section = TROUBLESHOOTING.read_text(encoding="utf-8").split("## What Slack does not take", 1)[1]
     rows = section.split("\n#", 1)[0].splitlines()
     return [line.split("|")[1:3] for line in rows if line.startswith("| ")]
 
 
 @pytest.mark.parametrize(("method", "own"), [(OPEN, OF_OPENING), (PUBLISH, OF_PUBLISHING)])
 def test_operators_read_what_follows_from_errors_of_views(method: str, own: str) -> None:
-    """`docs/operations.md` names each code that only forms, or only App Homes, are refused with."""
+    """`docs/troubleshooting.md` names each code that only forms, or only App Homes, are refused with."""
     documented = " ".join(codes for methods, codes in _table_rows() if f"`{method}`" in methods)
     assert set(own.split()) <= set(re.findall(r"`(\w+)`", documented))
 
 
 @pytest.mark.parametrize("method", [POST, UPDATE])
 def test_the_table_for_operators_has_every_documented_code(method: str) -> None:
-    """`docs/operations.md` says of each code what follows, in the same classes as the service."""
+    """`docs/troubleshooting.md` says of each code what follows, in the same classes as the service."""
     rows = _table_rows()
     documented = {code: meaning.strip() for meaning, codes in rows for code in re.findall(r"`(\w+)`", codes)}
     words = {

@@ -331,8 +331,8 @@ async def test_the_calls_of_the_tutorial_work_as_they_stand(service: Living) -> 
 async def test_the_program_of_the_page_runs(
     service: Living, ada: dict[str, str], grace: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Python of `docs/api.md` as it stands: its run is done by what its second key confirms."""
-    (block,) = [each for each in blocks("docs/api.md") if each.language == "python"]
+    """The Python of `docs/api-agents.md` as it stands: its run is done by what its second key confirms."""
+    (block,) = [each for each in blocks("docs/api-agents.md") if each.language == "python"]
     for name, headers in {"ASK_KEY": ada, "DECIDE_KEY": grace}.items():
         monkeypatch.setenv(name, headers["Authorization"].split()[1])
     names: dict[str, Any] = {}

@@ -40,7 +40,7 @@ NOT_RUN = {
 }
 """Beginnings of commands that do not run here, each with the reason."""
 
-POLICY = "docs/policy.md"
+POLICY = "docs/policy-apply.md"
 
 _CAPTURED = re.compile(r"export (\w+)=\$\((.+)\)\Z")
 _VARIABLE = re.compile(r"\$(\w+)")

@@ -71,11 +71,15 @@ async def test_the_curls_of_the_documentation_work(service: Living) -> None:
         "ASK_KEY": await service.key("ask", Scope.REQUEST, owner=ADA),
         "DECIDE_KEY": await service.key("decide", Scope.DECIDE, Scope.READ, owner=GRACE),
     }
-    text = (DOCS / "api.md").read_text(encoding="utf-8").replace("http://127.0.0.1:8080", service.url)
-    blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+    pages = [(DOCS / page).read_text(encoding="utf-8") for page in ("api.md", "api-agents.md")]
+    ask, agents = (
+        re.findall(r"```bash\n(.*?)```", page.replace("http://127.0.0.1:8080", service.url), re.DOTALL)
+        for page in pages
+    )
+    blocks = [*ask, *agents[:2]]  # the other ones listen to events until they are stopped
     known: dict[str, str] = {}
     answers: list[Any] = []
-    for shown in [each for block in blocks[:3] for each in re.split(r"\n(?=curl )", f"\n{block}")[1:]]:
+    for shown in [each for block in blocks for each in re.split(r"\n(?=curl )", f"\n{block}")[1:]]:
         curl = shown.partition("\n\n")[0]
         for name, value in known.items():
             curl = curl.replace(name, value)

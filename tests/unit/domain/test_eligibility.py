@@ -113,8 +113,8 @@ DOCUMENTED = {
 
 
 def documented() -> list[tuple[str, dict[str, bool], str]]:
-    """The table of `docs/policy.md`: who, which acts are theirs, and the key that lifts the exclusion."""
-    page = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    """The table of `docs/policy-reviewers.md`: who, which acts are theirs, and the key that lifts the exclusion."""
+    page = (Path(__file__).parents[3] / "docs" / "policy-reviewers.md").read_text(encoding="utf-8")
     lines = page.partition("## Who shaped it")[2].partition("\n## ")[0].splitlines()
     head, _, *rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
     acts = head[2:-1]
