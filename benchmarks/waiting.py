@@ -89,7 +89,7 @@ def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
 
 
 async def count(db: Database, ballot: Ballot) -> None:
-    [counted] = await requests.CountVotes(db).send([ballot], wait=True)
+    [counted] = await requests.count_votes(db, [ballot], wait=True)
     if isinstance(counted, Exception):
         raise counted
 

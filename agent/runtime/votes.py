@@ -100,14 +100,16 @@ class Votes:
         deadline = min(each.deadline for each in members)
         with self._claims(ballots) as claims:
             try:
-                return await requests.CountVotes(self.db, claims, deadline).send(ballots, wait=wait)
+                return await requests.count_votes(
+                    self.db, ballots, wait=wait, claimant=claims, deadline=deadline
+                )
             except SignoffError:
                 raise
             except Exception:
                 if claims is None or len(ballots) > 1:
                     raise
                 log.exception("not claimed with its decision", action="call.not_claimed")
-        return await requests.CountVotes(self.db, None, deadline).send(ballots, wait=wait)
+        return await requests.count_votes(self.db, ballots, wait=wait, deadline=deadline)
 
     @contextmanager
     def _claims(self, ballots: Sequence[Ballot]) -> Iterator[ImmediateClaims | None]:

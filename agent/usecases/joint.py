@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from typing import Generic, TypeAlias, TypeVar
 
@@ -31,7 +30,7 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
 
     async def send(self, members: Sequence[Member], *, wait: bool) -> list[Settled[Result]]:
         """Members must not share rows. ``wait``: skip none."""
-        async with self.transaction() as tx:
+        async with self._db.transaction() as tx:
             found = await self.lock(tx, members, wait=wait)
             return [
                 await self._settle(tx, member, each, wait=wait)
@@ -45,9 +44,6 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
             return self.missing(member) if wait else SKIPPED
         tx.next_member()
         return await self.act(tx, member, found, wait=wait)
-
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        return self._db.transaction()
 
     @abstractmethod
     async def lock(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -20,8 +21,8 @@ from agent.usecases.executions import (
     Report,
     WriteReports,
 )
-from agent.usecases.joint import JointUseCase, Skipped
-from agent.usecases.requests import CountVotes, VoteOutcome
+from agent.usecases.joint import JointUseCase, Settled, Skipped
+from agent.usecases.requests import VoteOutcome, count_votes
 from agent.usecases.runs import LeasedRun, LeaseRuns, MadeTurn, RecordTurns
 
 Member = TypeVar("Member")
@@ -30,7 +31,11 @@ Result = TypeVar("Result")
 
 async def alone(use_case: JointUseCase[Member, Any, Result], member: Member) -> Result:
     """Return the result of the only member of a transaction, or raise it."""
-    [result] = await use_case.send([member], wait=True)
+    return only(await use_case.send([member], wait=True))
+
+
+def only(results: Sequence[Settled[Result]]) -> Result:
+    [result] = results
     if isinstance(result, Exception):
         raise result
     assert not isinstance(result, Skipped)
@@ -38,7 +43,7 @@ async def alone(use_case: JointUseCase[Member, Any, Result], member: Member) -> 
 
 
 async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
-    return await alone(CountVotes(db), ballot)
+    return only(await count_votes(db, [ballot], wait=True))
 
 
 async def claim(

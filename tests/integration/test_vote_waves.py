@@ -10,7 +10,7 @@ from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Place, RequestStatus
 from agent.usecases.joint import SKIPPED
-from agent.usecases.requests import CountVotes, VoteOutcome
+from agent.usecases.requests import VoteOutcome, count_votes
 from tests.integration import invariants
 from tests.integration.asking import GRACE, LINUS, ask, ballot, column, reviewer, rule, write
 
@@ -20,7 +20,8 @@ async def test_votes_on_different_requests_are_counted_together(database: Databa
     approved, rejected, halfway, stale = [
         await ask(database, rule(approvals_required=needed)) for needed in (1, 1, 2, 1)
     ]
-    outcomes = await CountVotes(database).send(
+    outcomes = await count_votes(
+        database,
         [
             ballot(approved, reviewer(GRACE)),
             ballot(rejected, reviewer(GRACE), "reject", reason="no"),
@@ -63,14 +64,12 @@ async def test_a_request_that_somebody_holds_delays_no_other_vote(
     ballots = [ballot(busy, reviewer(GRACE)), ballot(free, reviewer(GRACE))]
     async with await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder:
         await holder.execute(held, {"request": busy.request_id, "call": busy.call_id})
-        left_out, counted = await CountVotes(database).send(ballots, wait=False)
+        left_out, counted = await count_votes(database, ballots, wait=False)
         assert left_out is SKIPPED
         assert counted == VoteOutcome(RequestStatus.APPROVED, 1, 0)
         assert await column(database, "SELECT request_id FROM vote") == [free.request_id]
         await holder.rollback()
-    assert await CountVotes(database).send(ballots[:1], wait=True) == [
-        VoteOutcome(RequestStatus.APPROVED, 1, 0)
-    ]
+    assert await count_votes(database, ballots[:1], wait=True) == [VoteOutcome(RequestStatus.APPROVED, 1, 0)]
 
 
 async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> None:
@@ -78,10 +77,10 @@ async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> No
     asked = await ask(database)
     elsewhere = Place("x" * 22, "channel", "C0REVIEW", "1.1")
     ballots = [ballot(asked, reviewer(GRACE)), ballot(asked, reviewer(LINUS), place=elsewhere)]
-    first, second = await CountVotes(database).send(ballots, wait=False)
+    first, second = await count_votes(database, ballots, wait=False)
     assert first == VoteOutcome(RequestStatus.APPROVED, 1, 0)
     assert second is SKIPPED
-    [alone] = await CountVotes(database).send([ballot(asked, reviewer(LINUS))], wait=True)
+    [alone] = await count_votes(database, [ballot(asked, reviewer(LINUS))], wait=True)
     assert isinstance(alone, Refused)
     assert alone.code is Refusal.ALREADY_DECIDED
 
@@ -101,7 +100,7 @@ async def test_a_nonce_counts_for_its_own_ballot(database: Database) -> None:
         ballot(mine, reviewer(GRACE)),
         ballot(other, reviewer(LINUS), place=Place(elsewhere, "home", None, None)),
     ]
-    counted, refused = await CountVotes(database).send(ballots, wait=False)
+    counted, refused = await count_votes(database, ballots, wait=False)
     assert counted == VoteOutcome(RequestStatus.APPROVED, 1, 0)
     assert isinstance(refused, Refused)
     assert refused.code is Refusal.UNKNOWN_REQUEST

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -24,7 +23,7 @@ from agent.store.audit import AuditEntry, ChainHead
 from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
 from agent.usecases import attempts
 from agent.usecases.attempts import Claim, ClaimTerms
-from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
+from agent.usecases.joint import SKIPPED, Settled
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.values import Action, Person
@@ -59,55 +58,45 @@ class Claimant(Protocol):
         """Run a committed claim's tool. Must be quick and not raise."""
 
 
-class CountVotes(JointUseCase[Ballot, ReviewedRequest, VoteOutcome]):
+async def count_votes(
+    db: Database,
+    ballots: Sequence[Ballot],
+    *,
+    wait: bool,
+    claimant: Claimant | None = None,
+    deadline: float = math.inf,
+) -> list[Settled[VoteOutcome]]:
     """Count each vote on one revision; the one that completes the tally decides.
 
     A row lock orders a request's votes; the database's clock checks the deadline under it. Repeating a vote changes
-    nothing. The result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing is recorded;
+    nothing. A result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing is recorded;
     after ``OutcomeUnknown``, voting again is safe.
 
-    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. Of two ballots on one request, the
-    second runs alone.
+    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. SKIPPED, without ``wait``: unknown,
+    locked elsewhere, or the second ballot on a request.
     """
-
-    def __init__(self, db: Database, claimant: Claimant | None = None, deadline: float = math.inf) -> None:
-        super().__init__(db)
-        self._claimant = claimant
-        self._deadline = deadline
-
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        return self._db.decision_transaction(self._deadline)
-
-    async def lock(
-        self, tx: Transaction, members: Sequence[Ballot], *, wait: bool
-    ) -> list[ReviewedRequest | Skipped]:
+    nonces: dict[UUID, str | None] = {}
+    for ballot in ballots:
+        nonces.setdefault(ballot.request_id, ballot.place.nonce if ballot.place else None)
+    approvals = [each.request_id for each in ballots if each.verdict is Verdict.APPROVE]
+    outcomes: list[Settled[VoteOutcome]] = []
+    async with db.decision_transaction(deadline) as tx:
         tx.after_commit(partial(point, "after_decision_commits"))
-        nonces: dict[UUID, str | None] = {}
-        for ballot in members:
-            nonces.setdefault(ballot.request_id, ballot.place.nonce if ballot.place else None)
-        approvals = [each.request_id for each in members if each.verdict is Verdict.APPROVE]
-        locked = await vote_locks.lock(tx, nonces, wait=wait, claims=approvals if self._claimant else ())
-        return [locked.pop(each.request_id, SKIPPED) for each in members]
-
-    def missing(self, member: Ballot) -> Refused:  # noqa: ARG002
-        return Refused(Refusal.UNKNOWN_REQUEST)
-
-    async def act(
-        self,
-        tx: Transaction,
-        member: Ballot,
-        found: ReviewedRequest,
-        *,
-        wait: bool,  # noqa: ARG002
-    ) -> Settled[VoteOutcome]:
-        outcome = _vote(tx, found, member, self._claimant)
-        point("before_decision_commits")
-        return outcome
+        locked = await vote_locks.lock(tx, nonces, wait=wait, claims=approvals if claimant else ())
+        for ballot in ballots:
+            if (request := locked.pop(ballot.request_id, None)) is None:
+                outcomes.append(Refused(Refusal.UNKNOWN_REQUEST) if wait else SKIPPED)
+                continue
+            tx.next_member()
+            outcomes.append(_vote(tx, request, ballot, claimant))
+            point("before_decision_commits")
+    return outcomes
 
 
 def _vote(
     tx: Transaction, request: ReviewedRequest, ballot: Ballot, claimant: Claimant | None
 ) -> VoteOutcome | Refused | NewVoters:
+    """Repetitions come first: whoever presses twice reads the outcome, and no refusal is recorded."""
     if ballot.place is not None and request.place is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)
@@ -121,8 +110,7 @@ def _vote(
     )
     if repeats and not _shows_nothing(request, ballot):
         return VoteOutcome(request.status, count.approvals, count.needed, repeated=True)
-    refused = _refusal(request, ballot)
-    if refused is not None:
+    if (refused := _refusal(request, ballot)) is not None:
         audit.append(tx, request.head, _refusal_entry(ballot, refused.code))
         return refused
     if new := [each.person for each in _others(request, ballot) if each.person not in ballot.standings]:
@@ -130,12 +118,12 @@ def _vote(
     if same and count.outcome is None:
         return VoteOutcome(RequestStatus.WAITING, count.approvals, count.needed, repeated=True)
     places.bind(tx, request.place, ballot.place)
-    earlier: list[tuple[ChainHead, AuditEntry]] = []
-    if not same:
-        _cast(tx, request, mine, ballot)
-        entry = AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot))
-        earlier = [(request.head, entry)]
-    _conclude(tx, request, count, ballot, earlier, claimant, tuple(counted))
+    # A vote is cast once; repeated, it may still decide, because another voter's right has come back.
+    cast = [] if same else [(request.head, _cast(tx, request, mine, ballot))]
+    if count.outcome is None:
+        _keep_open(tx, request, count, ballot, cast)
+    else:
+        _decide(tx, request, count.outcome, ballot, tuple(counted), cast, claimant)
     return VoteOutcome(count.outcome or RequestStatus.WAITING, count.approvals, count.needed)
 
 
@@ -185,7 +173,7 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
     return Refused(Refusal.DENIED_NOW, because=ballot.denied) if ballot.denied else None
 
 
-def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ballot: Ballot) -> None:
+def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ballot: Ballot) -> AuditEntry:
     requests.cast_vote(
         tx,
         requests.Vote(
@@ -199,61 +187,71 @@ def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ba
             request.head.at,
         ),
     )
+    return AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot))
 
 
-def _conclude(
+def _keep_open(
     tx: Transaction,
     request: ReviewedRequest,
     count: Tally,
     ballot: Ballot,
-    earlier: Sequence[tuple[ChainHead, AuditEntry]],
-    claimant: Claimant | None,
-    counted: tuple[Person, ...],
+    cast: Sequence[tuple[ChainHead, AuditEntry]],
 ) -> None:
     person = ballot.voter.person
-    if count.outcome is None:
-        audit.append_all(tx, earlier)
-        facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
-        line = outbox.request_line(request.destination, request.id, "voted", person, **facts)
-        outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
-        if request.run_id is not None and not says_nothing(ballot.reason):
-            by = {"team": person.team_id, "user": person.user_id}
-            decisions.add_run_lines(tx, {request.id: {"line": "voted", **by, **facts}})
-        return
+    audit.append_all(tx, cast)
+    facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
+    line = outbox.request_line(request.destination, request.id, "voted", person, **facts)
+    outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
+    if request.run_id is not None and not says_nothing(ballot.reason):
+        by = {"team": person.team_id, "user": person.user_id}
+        decisions.add_run_lines(tx, {request.id: {"line": "voted", **by, **facts}})
+
+
+def _decide(
+    tx: Transaction,
+    request: ReviewedRequest,
+    outcome: RequestStatus,
+    ballot: Ballot,
+    counted: tuple[Person, ...],
+    cast: Sequence[tuple[ChainHead, AuditEntry]],
+    claimant: Claimant | None,
+) -> None:
+    approved = outcome is RequestStatus.APPROVED
     decided = RequestEnding(
         request,
         request.digest,
-        count.outcome,
+        outcome,
         request.head,
-        person,
+        ballot.voter.person,
         ballot.reason,
         background=request.background,
         run_channel=request.run_channel,
         webhooks=request.webhooks,
-        approved_by=counted if count.outcome is RequestStatus.APPROVED and len(counted) > 1 else (),
+        approved_by=counted if approved and len(counted) > 1 else (),
     )
-    if claimant and request.call and count.outcome is RequestStatus.APPROVED:
-        _decide_and_claim(tx, request.call, decided, earlier, claimant)
+    if claimant and request.call and approved:
+        _decide_and_claim(tx, request.call, decided, cast, claimant)
     else:
-        end_requests(tx, [decided], earlier=earlier)
+        end_requests(tx, [decided], earlier=cast)
 
 
 def _decide_and_claim(
     tx: Transaction,
     call: AskedCall,
     decided: RequestEnding,
-    earlier: Sequence[tuple[ChainHead, AuditEntry]],
+    cast: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant,
 ) -> None:
+    """One COMMIT for both, so that the tool runs without another look; what may not be claimed becomes ready."""
     action = attempts.approved_action(
         call.action, call.digest_decided, decided.digest, terms_stand=call.terms_stand
     )
     terms = claimant.judge(call, action) if action else None
     if action is None or terms is None:
-        end_requests(tx, [decided], earlier=earlier)
+        end_requests(tx, [decided], earlier=cast)
         return
     later = [(decided.head, attempts.claimed_entry(call, action, terms))]
-    end_requests(tx, [replace(decided, claimed=True)], earlier=earlier, later=later)
+    end_requests(tx, [replace(decided, claimed=True)], earlier=cast, later=later)
     limits.reserve(tx, terms.uses, call.id)
     claim = attempts.begin(tx, call, action, terms, decided.head.at)
     runs.work_again(tx, call.run_id)

@@ -182,10 +182,10 @@ async def test_while_the_switch_is_turned_a_vote_claims_nothing(
     call, calls = await asked(on), slots()
     assert call.request_id is not None
     ballot = Ballot(call.request_id, 1, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
-    counting = requests.CountVotes(on.db, ImmediateClaims(on.services, calls, calls.reserve(1)))
+    claims = ImmediateClaims(on.services, calls, calls.reserve(1))
     async with on.db.transaction() as tx:
         await switch.lock_switch(tx)
-        [outcome] = await counting.send([ballot], wait=wait)
+        [outcome] = await requests.count_votes(on.db, [ballot], wait=wait, claimant=claims)
     assert isinstance(outcome, VoteOutcome)
     assert outcome.status is RequestStatus.APPROVED
     assert (done, await state(on, call)) == ([], CallState.READY)

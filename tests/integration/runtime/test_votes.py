@@ -50,13 +50,13 @@ async def held(url: str, asked: Asked) -> psycopg.AsyncConnection[Any]:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many ballots each transaction counts, in order."""
     seen: list[int] = []
-    send = requests.CountVotes.send
+    count = requests.count_votes
 
-    async def noted(self: Any, ballots: Sequence[Any], *, wait: bool) -> Any:
+    async def noted(db: Database, ballots: Sequence[Any], **options: Any) -> Any:
         seen.append(len(ballots))
-        return await send(self, ballots, wait=wait)
+        return await count(db, ballots, **options)
 
-    monkeypatch.setattr(requests.CountVotes, "send", noted)
+    monkeypatch.setattr(requests, "count_votes", noted)
     return seen
 
 
