@@ -7,10 +7,10 @@ from uuid import UUID
 
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
-from agent.runtime.waves import Wave
 from agent.usecases import executions, runs
 from agent.usecases.executions import CallToClaim, Claim, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
+from agent.usecases.waves import Wave
 
 SETTLING = 5.0
 """Seconds that a stopping service waits for writes."""

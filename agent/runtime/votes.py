@@ -32,13 +32,12 @@ from agent.runtime.judging.evaluation import denial_of_asked, judge, uses_of
 from agent.runtime.judging.run_calls import as_of_now, proposal_of, would_run
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
-from agent.runtime.waves import Wave
 from agent.runtime.work_queue import WorkQueue
 from agent.store.vote_locks import AskedCall
 from agent.usecases import requests
 from agent.usecases.executions import Claim, ClaimTerms
-from agent.usecases.joint import Settled
 from agent.usecases.requests import VoteOutcome
+from agent.usecases.waves import Settled, Wave
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.values import Action
 

@@ -21,9 +21,9 @@ from agent.usecases.executions import (
     Report,
     WriteReports,
 )
-from agent.usecases.joint import JointUseCase, Settled, Skipped
 from agent.usecases.requests import VoteOutcome, count_votes
 from agent.usecases.runs import LeasedRun, LeaseRuns, MadeTurn, RecordTurns
+from agent.usecases.waves import JointUseCase, Settled, Skipped
 
 Member = TypeVar("Member")
 Result = TypeVar("Result")

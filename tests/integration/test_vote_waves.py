@@ -9,8 +9,8 @@ from agent.database.address import Address
 from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Place, RequestStatus
-from agent.usecases.joint import SKIPPED
 from agent.usecases.requests import VoteOutcome, count_votes
+from agent.usecases.waves import SKIPPED
 from tests.integration import invariants
 from tests.integration.asking import GRACE, LINUS, ask, ballot, column, reviewer, rule, write
 

@@ -21,7 +21,7 @@ from agent.store.audit import ChainHead
 from agent.store.call_locks import ReadyCall, StoredCall
 from agent.usecases import attempts
 from agent.usecases.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
-from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
+from agent.usecases.waves import SKIPPED, JointUseCase, Settled, Skipped
 from signoff.errors import SignoffError
 from signoff.values import Action
 

@@ -22,7 +22,7 @@ from agent.store.report_locks import ReportedAttempt
 from agent.store.runs import LockedRun
 from agent.usecases import attempts, call_answers
 from agent.usecases.attempts import Outcome
-from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
+from agent.usecases.waves import SKIPPED, JointUseCase, Settled, Skipped
 
 
 class ClaimedAttempt(Protocol):

@@ -23,9 +23,9 @@ from agent.store.audit import AuditEntry, ChainHead
 from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
 from agent.usecases import attempts
 from agent.usecases.attempts import Claim, ClaimTerms
-from agent.usecases.joint import SKIPPED, Settled
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
+from agent.usecases.waves import SKIPPED, Settled
 from signoff.values import Action, Person
 from signoff.visible_text import says_nothing
 

@@ -29,10 +29,10 @@ from agent.store.run_leases import HeldRun, TakenLease
 from agent.store.runs import LockedRun
 from agent.usecases import call_answers
 from agent.usecases.executions import LEASE_SECONDS
-from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from agent.usecases.runs import endings
 from agent.usecases.runs.cancellation import end_orphans
 from agent.usecases.runs.endings import RunEnding
+from agent.usecases.waves import SKIPPED, JointUseCase, Settled, Skipped
 
 log = structlog.get_logger(__name__)
 

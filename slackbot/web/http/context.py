@@ -13,8 +13,8 @@ from agent.database.pools import Database
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
 from agent.runtime.votes import Votes
-from agent.runtime.waves import Wave
 from agent.usecases.executions import programs
+from agent.usecases.waves import Wave
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.openid import OpenID

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
-from agent.runtime.waves import MOST, Wave
-from agent.usecases.joint import SKIPPED, Skipped
+from agent.usecases.waves import MOST, SKIPPED, Skipped, Wave
 
 Failure = Callable[[Sequence[int]], Exception | None]
 

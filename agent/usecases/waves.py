@@ -1,20 +1,27 @@
-"""Waves: members that arrive during a transaction share the next one, at about the cost of one."""
+"""Waves: members that arrive during a transaction share the next one, at about the cost of one.
+
+A ``Wave`` queues the members of a process; a ``JointUseCase`` is one transaction for many of them. A member whose rows
+are locked elsewhere is skipped, so that it delays no other, and goes alone, where it waits.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
-from typing import Any, Generic, Protocol, TypeVar, cast
+from enum import Enum
+from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 import structlog
 
 from agent.database.background import start_task
 from agent.database.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
 from agent.database.failure_log import log_failure
-from agent.usecases.joint import Settled, Skipped
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
 
 MOST = 32
 """Per wave."""
@@ -31,12 +38,23 @@ log = structlog.get_logger(__name__)
 
 Member = TypeVar("Member")
 M_contra = TypeVar("M_contra", contravariant=True)
+Found = TypeVar("Found")
 Result = TypeVar("Result")
 R_co = TypeVar("R_co", covariant=True)
 
 
+class Skipped(Enum):
+    SKIPPED = "skipped"
+
+
+SKIPPED = Skipped.SKIPPED
+
+Settled: TypeAlias = Result | Exception | Skipped
+"""An exception is a result, too, and is committed with the others."""
+
+
 class Send(Protocol[M_contra, R_co]):
-    """One transaction for all members; results in order (``JointUseCase.send``)."""
+    """One transaction for all members; results in order. ``wait``: skip none."""
 
     def __call__(self, members: Sequence[M_contra], *, wait: bool) -> Awaitable[Sequence[Settled[R_co]]]: ...
 
@@ -77,7 +95,7 @@ class Wave(Generic[Member, Result]):
         self._queue: deque[_Waiting[Member, Result]] = deque()
         self._patience = patience
         self._sender: object | None = None
-        """Its transactions are waited for."""
+        """Whose transactions are waited for; another one takes its place if it is stuck."""
         self._passed = 0
         self._going_alone: set[Hashable] = set()
         self._alone = asyncio.Semaphore(MAX_ALONE)
@@ -94,19 +112,9 @@ class Wave(Generic[Member, Result]):
                 self._begin()
         return await waiting.result
 
-    async def finish(self) -> None:
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
     def _begin(self) -> None:
         self._sender = me = object()
         self._start(self._send_all(me))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        # Log lines and spans of the wave do not belong to its first member.
-        task = start_task(work, "wave", Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _send_all(self, me: object) -> None:
         try:
@@ -121,30 +129,10 @@ class Wave(Generic[Member, Result]):
             else:
                 self._passed -= 1
 
-    @contextmanager
-    def _passable(self) -> Iterator[None]:
-        """Another sender may begin after ``patience``."""
-        if self._patience is None:
-            yield
-            return
-        timer = asyncio.get_running_loop().call_later(self._patience, self._pass)
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _pass(self) -> None:
-        if self._passed == LEFT_BEHIND:
-            return
-        self._sender, self._passed = None, self._passed + 1
-        if self._queue:
-            log.warning("a slow transaction is passed", action="wave.passed", waiting=len(self._queue))
-            self._begin()
-
     def _next(self) -> list[_Waiting[Member, Result]]:
         members: list[_Waiting[Member, Result]] = []
         later: list[_Waiting[Member, Result]] = []
-        taken: set[Hashable] = set()
+        taken: set[Hashable] = set()  # two members of one row would each decide on what it was before
         while self._queue and len(members) < MOST:
             waiting = self._queue.popleft()
             if waiting.result.done():  # cancelled
@@ -207,3 +195,71 @@ class Wave(Generic[Member, Result]):
             log_failure("a result was left behind", error, action="wave.left_behind")
         except Exception:
             log.exception("a result was left behind", action="wave.left_behind")
+
+    @contextmanager
+    def _passable(self) -> Iterator[None]:
+        """A transaction that is stuck must not keep later votes from their deadlines: another sender may begin."""
+        if self._patience is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(self._patience, self._pass)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _pass(self) -> None:
+        if self._passed == LEFT_BEHIND:
+            return
+        self._sender, self._passed = None, self._passed + 1
+        if self._queue:
+            log.warning("a slow transaction is passed", action="wave.passed", waiting=len(self._queue))
+            self._begin()
+
+    def _start(self, work: Coroutine[object, None, None]) -> None:
+        # Log lines and spans of the wave do not belong to its first member.
+        task = start_task(work, "wave", Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+class JointUseCase(ABC, Generic[Member, Found, Result]):
+    """One transaction for many members: lock and read all, decide on each, write all."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def send(self, members: Sequence[Member], *, wait: bool) -> list[Settled[Result]]:
+        """Members must not share rows. ``wait``: skip none."""
+        async with self._db.transaction() as tx:
+            found = await self.lock(tx, members, wait=wait)
+            return [
+                await self._settle(tx, member, each, wait=wait)
+                for member, each in zip(members, found, strict=True)
+            ]
+
+    async def _settle(
+        self, tx: Transaction, member: Member, found: Found | Skipped, *, wait: bool
+    ) -> Settled[Result]:
+        if isinstance(found, Skipped):
+            return self.missing(member) if wait else SKIPPED
+        tx.next_member()
+        return await self.act(tx, member, found, wait=wait)
+
+    @abstractmethod
+    async def lock(
+        self, tx: Transaction, members: Sequence[Member], *, wait: bool
+    ) -> Sequence[Found | Skipped]:
+        """Lock and read in one round trip. SKIPPED: missing or, without ``wait``, locked."""
+
+    @abstractmethod
+    def missing(self, member: Member) -> Result | Exception:
+        """The result for a member without rows."""
+
+    @abstractmethod
+    async def act(self, tx: Transaction, member: Member, found: Found, *, wait: bool) -> Settled[Result]:
+        """Collect the member's writes; without ``wait``, wait for no other lock."""
