@@ -20,11 +20,12 @@ from agent.database.pools import Database
 from agent.runtime.agents import Registry
 from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.model import Model, Reply
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
-from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
+from agent.usecases.requests import Votes
 from benchmarks import payments, recorded
 from benchmarks.side import BOT_TOKEN, Command, serve
 from benchmarks.waiting import TEAM, Row, Waiting
@@ -148,7 +149,7 @@ async def working(db: Database, api_url: str) -> AsyncIterator[Votes]:
     try:
         while not (worker.alive and (silent or poller.alive)):
             await asyncio.sleep(0.01)
-        yield Votes(services, worker.calls)
+        yield process_votes(services, worker.calls)
     finally:
         if not silent:
             await poller.stop(3)

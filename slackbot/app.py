@@ -19,11 +19,11 @@ from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.model import Model
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
 from agent.runtime.user_code import UserCode
-from agent.runtime.votes import Votes
 from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases import schedules
@@ -107,7 +107,9 @@ class Service:
             concurrency=settings.concurrency,
             drain_seconds=settings.drain_seconds,
         )
-        self._votes = Votes(self._services, self._executor.calls if Role.WORKER in settings.roles else None)
+        self._votes = process_votes(
+            self._services, self._executor.calls if Role.WORKER in settings.roles else None
+        )
         self._watch = ChangeWatch(db)
         self._places = Places(open_files.connections_within(open_files.soft_limit(), settings))
         ctx = self._web_context()

@@ -18,12 +18,12 @@ from agent.domain.rules import GrantLimits, Rule
 from agent.runtime.agents import Registry
 from agent.runtime.judging.edits import schema_of
 from agent.runtime.services import Services
-from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.store.views import DecidedCall, LiveGrant
 from agent.usecases import grants
 from agent.usecases.grants import GrantProposal
+from agent.usecases.requests import Votes
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
 from slackbot.cards.grant_entry import GrantTerms

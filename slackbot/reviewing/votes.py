@@ -9,10 +9,10 @@ from agent.database.precedence import Rank
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
-from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.views import VoteContext
 from agent.usecases import requests
+from agent.usecases.requests import Votes
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 

@@ -16,8 +16,8 @@ from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
-from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
+from agent.usecases.requests import Votes
 from signoff.errors import SignoffError
 from slackbot.delivery.deleted_cards import find_deleted_cards
 from slackbot.delivery.drain import Drain

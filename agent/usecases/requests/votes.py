@@ -1,14 +1,23 @@
-"""Count votes until they make a decision. Refusals are recorded and committed, too."""
+"""A vote, from its arrival to its answer, from top to bottom. Refusals are recorded and committed, too.
+
+Concurrent votes of a process wait for a wave and share its transaction: a commit each would cost most of the time.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 from uuid import UUID
 
+import structlog
+
+from agent.database.errors import BudgetExceeded
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility
@@ -25,9 +34,18 @@ from agent.usecases import attempts
 from agent.usecases.attempts import Claim, ClaimTerms
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
-from agent.usecases.waves import SKIPPED, Settled
+from agent.usecases.waves import SKIPPED, Settled, Wave
+from signoff.errors import SignoffError
 from signoff.values import Action, Person
 from signoff.visible_text import says_nothing
+
+PATIENCE = 0.25
+"""Seconds that a vote waits for another transaction before a second one begins."""
+
+LEAST = 0.5
+"""Seconds left when a vote's transaction begins."""
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,75 @@ class Claimant(Protocol):
 
     def begin(self, claim: Claim) -> object:
         """Run a committed claim's tool. Must be quick and not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    ballot: Ballot
+    deadline: float
+
+
+class Votes:
+    """Counts the votes of one process.
+
+    ``denial``: why policy denies by now what a request, and its tool, asks for. ``claims``: claim up to so many calls
+    in one transaction; ``None`` if the process cannot.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        denial: Callable[[UUID, str | None], Awaitable[str | None]],
+        claims: Callable[[int], AbstractContextManager[Claimant | None]],
+    ) -> None:
+        self.db = db
+        self._denial = denial
+        self._claims = claims
+        self._wave: Wave[_Cast, VoteOutcome] = Wave(
+            self._count, key=lambda cast: cast.ballot.request_id, patience=PATIENCE
+        )
+
+    async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
+        """Returns, or raises ``OutcomeUnknown``, by its ``deadline`` (monotonic). The approved call may have begun."""
+        if ballot.verdict is Verdict.APPROVE:
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    denied = await self._denial(ballot.request_id, ballot.tool)
+            except TimeoutError:
+                raise _too_late() from None
+            ballot = replace(ballot, denied=denied)
+        return await self._wave.join(_Cast(ballot, deadline))
+
+    async def finish(self) -> None:
+        await self._wave.finish()
+
+    async def _count(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
+        """Late ones are left out: the transaction ends at the earliest deadline, which would be too soon for all."""
+        latest = time.monotonic() + LEAST
+        timely = [each for each in members if each.deadline >= latest]
+        counted = iter(await self._count_and_claim(timely, wait=wait) if timely else ())
+        return [next(counted) if each.deadline >= latest else _too_late() for each in members]
+
+    async def _count_and_claim(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
+        """A vote that goes alone counts whatever is wrong with its claim."""
+        ballots = [each.ballot for each in members]
+        count = partial(
+            count_votes, self.db, ballots, wait=wait, deadline=min(each.deadline for each in members)
+        )
+        with self._claims(sum(each.verdict is Verdict.APPROVE for each in ballots)) as claimant:
+            try:
+                return await count(claimant=claimant)
+            except SignoffError:
+                raise
+            except Exception:
+                if claimant is None or len(ballots) > 1:
+                    raise
+                log.exception("not claimed with its decision", action="call.not_claimed")
+        return await count()
+
+
+def _too_late() -> BudgetExceeded:
+    return BudgetExceeded("the vote had to wait too long to be counted in time: nothing was written")
 
 
 async def count_votes(

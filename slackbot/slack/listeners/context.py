@@ -15,7 +15,7 @@ from agent.database.pools import Database
 from agent.runtime import shutdown
 from agent.runtime.agents import Registry
 from agent.runtime.services import Services
-from agent.runtime.votes import Votes
+from agent.usecases.requests import Votes
 from slackbot.cards import Card
 from slackbot.reviewing.votes import BUDGET
 from slackbot.slack.app_home import AppHomes

@@ -12,8 +12,8 @@ from fastapi import Request
 from agent.database.pools import Database
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
-from agent.runtime.votes import Votes
 from agent.usecases.executions import programs
+from agent.usecases.requests import Votes
 from agent.usecases.waves import Wave
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory

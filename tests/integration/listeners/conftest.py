@@ -18,11 +18,11 @@ from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.model import Model
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services, worker_name
 from agent.runtime.tool import NotDone, tool
-from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.outbox import Destination
 from signoff_demo.sandbox import SandboxWorkspace, SlackSandbox
@@ -215,7 +215,7 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
         directory, links = Directory(client, me["team_id"], me["user_id"]), Permalinks(client)
         parts = services(db)
         homes = AppHomes(db, directory, client, links, parts.policies, pace=0.2)
-        ctx = ListenerContext(db, directory, client, parts, Votes(parts), homes, links)
+        ctx = ListenerContext(db, directory, client, parts, process_votes(parts), homes, links)
         register(app, ctx)
         house = House(slack, db, ctx, client, owner)
         if mode == "socket":

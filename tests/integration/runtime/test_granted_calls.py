@@ -26,10 +26,10 @@ from agent.domain.rules import Defaults, Denial, GrantLimits, Rule
 from agent.domain.run import CallState, CallView
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent, Registry
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.model_turn import advance_run
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
-from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
 from agent.usecases import executions, grants, judgements, runs
 from agent.usecases import policy as policies
@@ -227,7 +227,7 @@ async def test_a_denial_of_calls_denies_no_consent_in_advance(shop: Shop, when: 
     shop.stage.go_by(replace(POLICY, denials=(never,)))
     standing = shop.checks.standing
     ballot = Ballot(grant.request_id, 1, Verdict.APPROVE, standing, {REVIEWER: standing}, "test")
-    assert (await Votes(shop.stage.services).cast(ballot)).status is RequestStatus.APPROVED
+    assert (await process_votes(shop.stage.services).cast(ballot)).status is RequestStatus.APPROVED
     await shop.refund(30)
     assert shop.done == [10]
     shop.stage.go_by(POLICY)

@@ -20,15 +20,15 @@ from agent.domain.policy import Policy
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.rules import Defaults
 from agent.domain.run import CallState, CallView, RunStatus
-from agent.runtime import votes as votes_module
+from agent.runtime import immediate_claims
 from agent.runtime.agents import Agent
+from agent.runtime.immediate_claims import ImmediateClaims, process_votes
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import Tool, tool
-from agent.runtime.votes import ImmediateClaims, Votes
 from agent.runtime.work_queue import WorkQueue
 from agent.store import pause as switch
 from agent.usecases import pause, requests
-from agent.usecases.requests import Edit, VoteOutcome
+from agent.usecases.requests import Edit, VoteOutcome, Votes
 from signoff.values import Action
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
@@ -99,7 +99,7 @@ async def test_the_tool_runs_with_the_claim_of_the_vote(
     on = await stage(cleaner(deletes(**options)))
     meanwhile = ["It waits."] * options.get("background", False)
     call, calls = await asked(on, "users", *meanwhile), slots()
-    assert (await vote(Votes(on.services, calls), call)).status is RequestStatus.APPROVED
+    assert (await vote(process_votes(on.services, calls), call)).status is RequestStatus.APPROVED
     await calls.stop(10)
     assert done == ["users"]
     events = "SELECT event, at FROM audit_event WHERE subject = 'request:' || :id ORDER BY seq"
@@ -168,7 +168,7 @@ async def test_what_has_to_be_looked_at_first_becomes_ready(
     call, calls = await asked(on), slots()
     if (change := changed(on)) is not None:
         await change
-    assert (await vote(Votes(on.services, calls), call)).status is RequestStatus.APPROVED
+    assert (await vote(process_votes(on.services, calls), call)).status is RequestStatus.APPROVED
     assert (done, await state(on, call)) == ([], CallState.READY)
     assert calls.reserve(1) == 1, "the slot was not given back"
 
@@ -198,7 +198,7 @@ async def test_without_a_free_slot_the_call_becomes_ready(
     """A process that cannot run the tool now leaves the call to the next look."""
     on = await stage(cleaner())
     call = await asked(on)
-    await vote(Votes(on.services, calls), call)
+    await vote(process_votes(on.services, calls), call)
     assert (done, await state(on, call)) == ([], CallState.READY)
     on.model.script("Deleted.")
     await on.play()
@@ -213,7 +213,7 @@ async def test_policy_that_is_stricter_by_now_is_heard(
     on = await stage(cleaner())
     call, calls = await asked(on), slots()
     services = replace(on.services, policies=PolicyInForce(on.db, Policy(defaults=Defaults(**now))))
-    await vote(Votes(services, calls), call)
+    await vote(process_votes(services, calls), call)
     assert (done, await state(on, call)) == ([], CallState.READY)
 
 
@@ -233,7 +233,7 @@ async def test_a_vote_waits_neither_for_its_run_nor_for_the_stop_switch(
     call, calls = await asked(on), slots()
     async with await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder:
         await holder.execute(held)
-        assert (await vote(Votes(on.services, calls), call)).status is RequestStatus.APPROVED
+        assert (await vote(process_votes(on.services, calls), call)).status is RequestStatus.APPROVED
         await holder.rollback()
     assert (done, await state(on, call)) == ([], CallState.READY)
 
@@ -248,7 +248,7 @@ async def test_an_edited_action_becomes_ready(stage: Callable[..., Awaitable[Sta
     await requests.edit(
         on.db, Edit(call.request_id, 1, STANDING, action, None, None, "delete logs", path="test")
     )
-    await vote(Votes(on.services, calls), call, revision=2)
+    await vote(process_votes(on.services, calls), call, revision=2)
     assert (done, await state(on, call)) == ([], CallState.READY)
 
 
@@ -257,7 +257,7 @@ async def test_a_call_of_a_child_run_becomes_ready(stage: Callable[..., Awaitabl
     on = await stage(cleaner())
     above, calls = await asked(on), slots()
     below = await asked(on, "logs", parent=above.run_id)
-    await vote(Votes(on.services, calls), below)
+    await vote(process_votes(on.services, calls), below)
     assert (done, await state(on, below)) == ([], CallState.READY)
 
 
@@ -265,9 +265,11 @@ async def test_a_vote_that_decides_nothing_claims_nothing(stage: Callable[..., A
     """A first approval of two, and a rejection, take no slot with them."""
     on = await stage(cleaner(), policy=Policy(defaults=Defaults(approvals_required=2)))
     call, calls = await asked(on), slots()
-    assert (await vote(Votes(on.services, calls), call)).status is RequestStatus.WAITING
+    assert (await vote(process_votes(on.services, calls), call)).status is RequestStatus.WAITING
     assert await state(on, call) is CallState.ASKED
-    assert (await vote(Votes(on.services, calls), call, Verdict.REJECT)).status is RequestStatus.REJECTED
+    assert (
+        await vote(process_votes(on.services, calls), call, Verdict.REJECT)
+    ).status is RequestStatus.REJECTED
     assert (done, await state(on, call)) == ([], CallState.REFUSED)
     assert calls.reserve(1) == 1
 
@@ -282,8 +284,8 @@ async def test_a_judge_that_fails_costs_no_vote(
     def broken(*_: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(votes_module, "judge", broken)
-    assert (await vote(Votes(on.services, calls), call)).status is RequestStatus.APPROVED
+    monkeypatch.setattr(immediate_claims, "judge", broken)
+    assert (await vote(process_votes(on.services, calls), call)).status is RequestStatus.APPROVED
     assert (done, await state(on, call)) == ([], CallState.READY)
 
 
@@ -296,7 +298,7 @@ async def test_a_claim_that_the_database_refuses_costs_no_vote(
     owner.execute("SET search_path = signoff")
     owner.execute(_NO_CLAIMS)
     queue = slots()
-    assert (await vote(Votes(on.services, queue), call)).status is RequestStatus.APPROVED
+    assert (await vote(process_votes(on.services, queue), call)).status is RequestStatus.APPROVED
     assert await on.sql("SELECT state::text FROM tool_call") == [("ready",)]
     assert await on.sql("SELECT count(*) FROM execution") == [(0,)]
     assert queue.reserve(1) == 1
@@ -317,7 +319,7 @@ async def test_once_a_pause_has_returned_no_vote_begins_anything(
     on = await stage(cleaner())
     waiting = [await asked(on, f"table {number}") for number in range(6)]
     calls = slots(6)
-    votes = Votes(on.services, calls)
+    votes = process_votes(on.services, calls)
     voting = [asyncio.create_task(vote(votes, call)) for call in waiting]
     await pause.pause(on.db, "cleaner", by="cli:ada")
     ((begun,),) = await on.sql("SELECT count(*) FROM execution")
@@ -340,7 +342,7 @@ async def test_a_claim_whose_commit_is_not_answered_is_looked_up(
     async with Database(cutter.url) as db:
         cutter.cut_next(cut)
         with pytest.raises(OutcomeUnknown):
-            await vote(Votes(replace(on.services, db=db), calls), call)
+            await vote(process_votes(replace(on.services, db=db), calls), call)
         await calls.stop(10)
     assert cutter.cuts == 1
     written = cut == "after"
@@ -353,7 +355,7 @@ async def test_a_stopping_service_runs_what_it_has_claimed(stage: Callable[..., 
     """A vote that is in progress when the service stops may still claim; its tool runs within the drain time."""
     on = await stage(cleaner())
     call, calls = await asked(on), slots()
-    voting = asyncio.create_task(vote(Votes(on.services, calls), call))
+    voting = asyncio.create_task(vote(process_votes(on.services, calls), call))
     await asyncio.sleep(0)
     stopping = asyncio.create_task(calls.stop(10))
     await voting
@@ -379,7 +381,7 @@ async def test_calls_of_one_run_are_claimed_by_one_wave(stage: Callable[..., Awa
     run_id = await on.go("cleaner", "tidy up")
     waiting = await on.calls(run_id)
     calls = slots(3)
-    votes = Votes(on.services, calls)
+    votes = process_votes(on.services, calls)
     await asyncio.gather(*(vote(votes, call) for call in waiting))
     assert await on.sql("SELECT count(DISTINCT xmin::text) FROM decision") == [(1,)]
     assert await on.sql("SELECT status::text FROM agent_run") == [("working",)]
@@ -397,7 +399,7 @@ async def test_more_approvals_than_free_slots(stage: Callable[..., Awaitable[Sta
     on = await stage(cleaner())
     waiting = [await asked(on, f"table {number}") for number in range(4)]
     calls = slots(3)
-    votes = Votes(on.services, calls)
+    votes = process_votes(on.services, calls)
     await asyncio.gather(*(vote(votes, call) for call in waiting))
     await calls.stop(10)
     assert len(done) == 3
@@ -413,7 +415,7 @@ async def test_a_wave_of_claims_whose_commit_is_not_answered_is_looked_up(
     names = [f"table {number}" for number in range(12)]
     waiting, calls = [await asked(on, name) for name in names], slots(12)
     async with Database(cutter.url) as db:
-        votes = Votes(replace(on.services, db=db), calls)
+        votes = process_votes(replace(on.services, db=db), calls)
         cutter.cut_next(cut)
         answers = await asyncio.gather(*(vote(votes, call) for call in waiting), return_exceptions=True)
         await calls.stop(30)
@@ -434,5 +436,5 @@ async def test_a_call_that_hands_a_task_down_becomes_ready(stage: Callable[..., 
     on = await stage(boss, other)
     on.model.script(ScriptedTurn(calls=(ScriptedCall("delete", {"task": "users"}),)))
     (call,) = await on.calls(await on.go("cleaner", "tidy up"))
-    await vote(Votes(on.services, slots()), call)
+    await vote(process_votes(on.services, slots()), call)
     assert await state(on, call) is CallState.READY

@@ -17,10 +17,10 @@ from agent.domain.request import Ballot, Verdict
 from agent.domain.rules import Defaults
 from agent.domain.run import AnswerKind, CallState, CallView
 from agent.runtime.agents import Agent
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.judging.edits import judge_edit
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import Tool, tool
-from agent.runtime.votes import Votes
 from agent.usecases import judgements, limits, requests, runs
 from agent.usecases.requests import EditAttempt
 from signoff import StepFailed, function_agent, step
@@ -330,7 +330,7 @@ async def test_a_claim_with_its_decision_writes_its_use(stage: Staged) -> None:
     late = policy(limit(max=Decimal(5), then="deny"), unmatched="review")
     on.go_by(late)
     queue = slots()
-    await vote(Votes(on.services, queue), call)
+    await vote(process_votes(on.services, queue), call)
     assert await on.sql("SELECT amount, settled FROM limit_use") == [(Decimal(9), False)]
     await queue.stop(10)
     assert done == [9]

@@ -24,9 +24,9 @@ from agent.domain.policy import Policy
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView
 from agent.runtime.calls import advance_call
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
-from agent.runtime.votes import Votes
 from agent.store import call_locks
 from agent.store.ids import new_id
 from agent.usecases import executions, judgements, limits, requests, runs
@@ -164,7 +164,7 @@ async def test_a_vote_counts_and_its_call_is_not_claimed_by_the_old_policy(stage
     on = await stage(cleaner())
     call, calls = await asked(on), slots()
     await put(on.db, policy("deny"))
-    assert (await vote(Votes(on.services, calls), call)).status is RequestStatus.APPROVED
+    assert (await vote(process_votes(on.services, calls), call)).status is RequestStatus.APPROVED
     assert (done, await state(on, call)) == ([], CallState.READY)
 
 

@@ -16,10 +16,11 @@ from agent.domain.request import Ballot, Verdict
 from agent.domain.rules import Denial
 from agent.domain.run import CallView
 from agent.runtime.agents import Agent
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.tool import tool
-from agent.runtime.votes import Votes
 from agent.runtime.work_queue import WorkQueue
 from agent.store import views
+from agent.usecases.requests import Votes
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.wire_counter import WireCounter
@@ -89,7 +90,7 @@ async def test_a_click_waits_three_times_for_the_database_before_its_tool_begins
     async with Database(counter.url) as db:
         await db.open()
         calls = WorkQueue(no_calls, 1, lambda: None)
-        votes = Votes(replace(on.services, db=db), calls)
+        votes = process_votes(replace(on.services, db=db), calls)
         counter.reset()
         await click(votes, call)
         await calls.stop(10)
@@ -106,7 +107,7 @@ async def test_eight_votes_cost_little_more_than_one(
     async with Database(counter.url) as db:
         await db.open()
         calls = WorkQueue(no_calls, 8, lambda: None)
-        votes = Votes(replace(on.services, db=db), calls)
+        votes = process_votes(replace(on.services, db=db), calls)
         ballots = [
             Ballot(call.request_id, 1, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
             for call in waiting

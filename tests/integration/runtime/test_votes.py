@@ -20,12 +20,11 @@ from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.policy import Policy
 from agent.domain.request import RequestStatus
-from agent.runtime import votes as votes_module
+from agent.runtime.immediate_claims import process_votes
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
-from agent.runtime.votes import Votes
-from agent.usecases import requests
-from agent.usecases.requests import VoteOutcome
+from agent.usecases.requests import VoteOutcome, Votes
+from agent.usecases.requests import votes as votes_module
 from signoff.values import Person
 from tests.commit_cutter import CommitCutter, Cut
 from tests.integration import invariants
@@ -34,7 +33,9 @@ from tests.integration.asking import GRACE, LINUS, Asked, ask, ballot, blocked, 
 
 def votes_of(db: Database) -> Votes:
     """As a process has them that is no worker."""
-    return Votes(cast("Services", type("Parts", (), {"db": db, "policies": PolicyInForce(db, Policy())})()))
+    return process_votes(
+        cast("Services", type("Parts", (), {"db": db, "policies": PolicyInForce(db, Policy())})())
+    )
 
 
 async def held(url: str, asked: Asked) -> psycopg.AsyncConnection[Any]:
@@ -50,13 +51,13 @@ async def held(url: str, asked: Asked) -> psycopg.AsyncConnection[Any]:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many ballots each transaction counts, in order."""
     seen: list[int] = []
-    count = requests.count_votes
+    count = votes_module.count_votes
 
     async def noted(db: Database, ballots: Sequence[Any], **options: Any) -> Any:
         seen.append(len(ballots))
         return await count(db, ballots, **options)
 
-    monkeypatch.setattr(requests, "count_votes", noted)
+    monkeypatch.setattr(votes_module, "count_votes", noted)
     return seen
 
 

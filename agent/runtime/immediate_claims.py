@@ -1,4 +1,4 @@
-"""Votes in this process, and the tools that they start at once.
+"""Calls that are claimed with their decisions, and whose tools this process starts at once.
 
 A call is claimed with its decision if this process serves its agent, has a free slot, and needs no lookup or hook
 before the tool begins. Other calls become ready, for ``advance_call``.
@@ -6,24 +6,19 @@ before the tool begins. Other calls become ready, for ``advance_call``.
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
 import structlog
 
-from agent.database.errors import BudgetExceeded, OutcomeUnknown
-from agent.database.pools import Database
+from agent.database.errors import OutcomeUnknown
 from agent.database.wakeups import Wakeup
 from agent.domain.coverage import uncovered
 from agent.domain.errors import NotFound, OutdatedPolicy
 from agent.domain.facts import Facts
 from agent.domain.policy import check_epoch
-from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
 from agent.runtime import attempts, claims
 from agent.runtime.agents import Delegate
@@ -34,101 +29,33 @@ from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.work_queue import WorkQueue
 from agent.store.vote_locks import AskedCall
-from agent.usecases import requests
 from agent.usecases.executions import Claim, ClaimTerms
-from agent.usecases.requests import VoteOutcome
-from agent.usecases.waves import Settled, Wave
-from signoff.errors import MalformedArguments, SignoffError
+from agent.usecases.requests import Votes
+from signoff.errors import MalformedArguments
 from signoff.values import Action
 
 log = structlog.get_logger(__name__)
 
 
-PATIENCE = 0.25
-"""Seconds that a vote waits for another transaction before a second one begins."""
-
-LEAST = 0.5
-"""Seconds left when a vote's transaction begins."""
+def process_votes(services: Services, calls: WorkQueue | None = None) -> Votes:
+    """The votes of this process; ``calls`` runs the tools, if it is a worker."""
+    return Votes(services.db, partial(denial_of_asked, services), partial(_reserve, services, calls))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cast:
-    ballot: Ballot
-    deadline: float
-
-
-class Votes:
-    """Counts concurrent votes in one transaction; ``calls`` runs the tools, if the process is a worker."""
-
-    def __init__(self, services: Services, calls: WorkQueue | None = None) -> None:
-        self._services = services
-        self._calls = calls
-        self._wave: Wave[_Cast, VoteOutcome] = Wave(
-            self._send, key=lambda cast: cast.ballot.request_id, patience=PATIENCE
-        )
-
-    @property
-    def db(self) -> Database:
-        return self._services.db
-
-    async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
-        """Returns, or raises ``OutcomeUnknown``, by its ``deadline`` (monotonic). The approved call may have begun."""
-        if ballot.verdict is Verdict.APPROVE:
-            ballot = replace(ballot, denied=await self._denied(ballot, deadline))
-        return await self._wave.join(_Cast(ballot, deadline))
-
-    async def _denied(self, ballot: Ballot, deadline: float) -> str | None:
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                return await denial_of_asked(self._services, ballot.request_id, ballot.tool)
-        except TimeoutError:
-            raise _too_late() from None
-
-    async def finish(self) -> None:
-        await self._wave.finish()
-
-    async def _send(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
-        latest = time.monotonic() + LEAST
-        timely = [each for each in members if each.deadline >= latest]
-        counted = iter(await self._count(timely, wait=wait) if timely else ())
-        return [next(counted) if each.deadline >= latest else _too_late() for each in members]
-
-    async def _count(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
-        """A vote that goes alone counts whatever is wrong with its claim."""
-        ballots = [each.ballot for each in members]
-        deadline = min(each.deadline for each in members)
-        with self._claims(ballots) as claims:
-            try:
-                return await requests.count_votes(
-                    self.db, ballots, wait=wait, claimant=claims, deadline=deadline
-                )
-            except SignoffError:
-                raise
-            except Exception:
-                if claims is None or len(ballots) > 1:
-                    raise
-                log.exception("not claimed with its decision", action="call.not_claimed")
-        return await requests.count_votes(self.db, ballots, wait=wait, deadline=deadline)
-
-    @contextmanager
-    def _claims(self, ballots: Sequence[Ballot]) -> Iterator[ImmediateClaims | None]:
-        approvals = sum(each.verdict is Verdict.APPROVE for each in ballots)
-        slots = self._calls.reserve(approvals) if self._calls else 0
-        if self._calls is None or not slots:
-            yield None
-            return
-        claims = ImmediateClaims(self._services, self._calls, slots)
-        try:
-            yield claims
-        except OutcomeUnknown:
-            claims.look_up()
-            raise
-        finally:
-            claims.close()
-
-
-def _too_late() -> BudgetExceeded:
-    return BudgetExceeded("the vote had to wait too long to be counted in time: nothing was written")
+@contextmanager
+def _reserve(services: Services, calls: WorkQueue | None, approvals: int) -> Iterator[ImmediateClaims | None]:
+    slots = calls.reserve(approvals) if calls else 0
+    if calls is None or not slots:
+        yield None
+        return
+    claims = ImmediateClaims(services, calls, slots)
+    try:
+        yield claims
+    except OutcomeUnknown:
+        claims.look_up()
+        raise
+    finally:
+        claims.close()
 
 
 class ImmediateClaims:
