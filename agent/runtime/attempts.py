@@ -20,8 +20,8 @@ from agent.runtime.until_answered import until_answered
 from agent.runtime.user_call import UserCall
 from agent.runtime.work_queue import give_back_slot
 from agent.store.views import OpenCallDetails
-from agent.usecases import executions, runs
-from agent.usecases.executions import Claim, Outcome, Report, hook_state
+from agent.usecases import calls, runs
+from agent.usecases.calls import Claim, Outcome, Report, hook_state
 from signoff.errors import MalformedArguments
 
 log = structlog.get_logger(__name__)
@@ -111,7 +111,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
         raise
     if call.ended.done():
         outcome = _outcome(call, tool, claim)
-    elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
+    elif tool.repeatable and claim.attempt < calls.MAX_ATTEMPTS:
         _ = start_task(_await_late_result(services, claim, tool, call), "late result")
         return None  # ready again when the lease has expired
     elif call.withdraw():
@@ -197,7 +197,7 @@ def _doubtful(call: UserCall, what: str) -> Outcome:
 
 
 def _undone(claim: Claim, why: object, seconds: float = 0.0) -> Outcome:
-    return executions.undone(claim, stored_text.reason(why), seconds)
+    return calls.undone(claim, stored_text.reason(why), seconds)
 
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:

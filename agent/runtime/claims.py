@@ -20,8 +20,8 @@ from agent.runtime.tool import Tool
 from agent.runtime.until_answered import until_answered
 from agent.store.concurrency import ConcurrencyLimit
 from agent.store.views import OpenCallDetails
-from agent.usecases import executions, grants, runs
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms
+from agent.usecases import calls, grants, requests, runs
+from agent.usecases.calls import CallToClaim, Claim, ClaimTerms
 from agent.usecases.grants import Cover
 from signoff.values import Action
 
@@ -152,7 +152,7 @@ async def find_claim(
     services: Services, run_id: UUID, call_id: UUID, execution_id: UUID
 ) -> tuple[Claim, float] | None:
     """An unconfirmed claim, and when its lease began. ``None``: given up. Raises NotFound if not written."""
-    find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
+    find = partial(calls.find_claim, services.db, run_id, call_id, execution_id)
     return await until_answered(partial(_timed, find), "execution.unconfirmed")
 
 
@@ -216,7 +216,7 @@ async def give_up(
     """
     by = services.policy.epoch if epoch is None else epoch
     if work.executor is CallExecutor.PROGRAM:  # the database refuses an attempt of our own
-        await executions.end_unclaimed(
+        await requests.end_unclaimed(
             services.db,
             work.call.id,
             work.call.request_id,

@@ -26,8 +26,8 @@ from agent.store import views
 from agent.store.executions import ProgramAttempt
 from agent.store.ids import new_id
 from agent.store.views import HandedOutCall, OpenCallDetails
-from agent.usecases.executions import ClaimTerms, Outcome, Report
-from agent.usecases.executions.programs import (
+from agent.usecases.calls import ClaimTerms, Outcome, Report
+from agent.usecases.calls.program_claims import (
     ClaimRefused,
     ProgramClaim,
     ReportRefused,

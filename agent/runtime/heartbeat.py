@@ -9,7 +9,7 @@ from uuid import UUID
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.run import RunLease
-from agent.usecases import executions
+from agent.usecases import calls
 
 INTERVAL = 2.0
 """Seconds; a lease lasts five beats, so up to four may fail."""
@@ -44,7 +44,7 @@ class Heartbeat:
     @contextmanager
     def holding_execution(self, execution_id: UUID, asked_at: float) -> Iterator[None]:
         """``asked_at``: when the lease was requested, by ``lease_clock``."""
-        self._executions[execution_id] = asked_at + executions.LEASE_SECONDS
+        self._executions[execution_id] = asked_at + calls.LEASE_SECONDS
         try:
             yield
         finally:
@@ -64,7 +64,7 @@ class Heartbeat:
             return
         asked_at = lease_clock()
         try:
-            renewed = await executions.renew_leases(
+            renewed = await calls.renew_leases(
                 self._db, self._worker, list(self._executions), list(self._runs)
             )
         except Exception as error:  # a dead heartbeat loses every lease
@@ -72,4 +72,4 @@ class Heartbeat:
             return
         for execution_id in renewed:
             if self.holds_lease(execution_id):  # an expired lease is not extended, nor one released meanwhile
-                self._executions[execution_id] = asked_at + executions.LEASE_SECONDS
+                self._executions[execution_id] = asked_at + calls.LEASE_SECONDS

@@ -12,7 +12,7 @@ from agent.runtime.services import Services
 from agent.runtime.signature import context_parameter
 from agent.runtime.tool import Tool, ToolContext
 from agent.store.views import OpenCallDetails
-from agent.usecases.executions import hook_state
+from agent.usecases.calls import hook_state
 from signoff.errors import MalformedArguments
 from signoff.values import Action
 

@@ -29,7 +29,7 @@ from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.work_queue import WorkQueue
 from agent.store.vote_locks import AskedCall
-from agent.usecases.executions import Claim, ClaimTerms
+from agent.usecases.calls import Claim, ClaimTerms
 from agent.usecases.requests import Votes
 from signoff.errors import MalformedArguments
 from signoff.values import Action

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
-from agent.usecases import executions, runs
-from agent.usecases.executions import CallToClaim, Claim, Report
+from agent.usecases import calls, runs
+from agent.usecases.calls import CallToClaim, Claim, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
 from agent.usecases.waves import Wave
 
@@ -21,12 +21,12 @@ class JointWrites:
         self._db = db
         self._worker = worker
         self.claims: Wave[CallToClaim, Claim | None] = Wave(
-            executions.ClaimCalls(db).send,
+            calls.ClaimCalls(db).send,
             key=lambda call: call.run_id or call.call_id,
             abandon=self._never_begun,
         )
         self.reports: Wave[Report, bool] = Wave(
-            executions.WriteReports(db).send, key=lambda report: report.claim.run_id or report.claim.call_id
+            calls.WriteReports(db).send, key=lambda report: report.claim.run_id or report.claim.call_id
         )
         self._leases: Wave[UUID, LeasedRun | None] = Wave(
             runs.LeaseRuns(db, worker).send, key=lambda run_id: run_id, abandon=self._give_back
@@ -51,7 +51,7 @@ class JointWrites:
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
         """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
         if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
-            outcome = executions.undone(claim, "the service stopped before it began")
+            outcome = calls.undone(claim, "the service stopped before it began")
             await self.reports.join(Report(claim, outcome))
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:

@@ -25,8 +25,8 @@ from agent.runtime.judging.run_calls import (
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store.views import OpenCallDetails
-from agent.usecases import executions, requests
-from agent.usecases.executions.programs import ClaimRefused
+from agent.usecases import requests
+from agent.usecases.calls.program_claims import ClaimRefused
 from agent.usecases.grants import Cover
 from signoff.errors import Conflict, MalformedArguments
 from signoff.values import Action
@@ -119,7 +119,7 @@ async def _void_and_ask(
     services: Services, work: OpenCallDetails, new: requests.NewRequest, missing: Uncovered
 ) -> bool:
     try:
-        opened = await executions.void_and_ask(
+        opened = await requests.void_and_ask(
             services.db,
             work.call.id,
             work.call.request_id,

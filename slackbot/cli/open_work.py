@@ -11,7 +11,7 @@ from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.upgrade_check import Remedy, StrandedItem, find_stranded
-from agent.usecases import executions, requests, runs
+from agent.usecases import requests, runs
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import with_database
 from slackbot.masking import clean_descriptions
@@ -83,5 +83,5 @@ async def _resolve(db: Database, each: StrandedItem, choice: OpenWorkChoice) -> 
             return True
         return await requests.withdraw_and_rejudge(db, call.request_id, ASKED_AGAIN, principal=actor)
     if call.state == "ready" or call.request_id is None:
-        return await executions.call_off(db, call.id, REASON, principal=actor)
+        return await requests.call_off(db, call.id, REASON, principal=actor)
     return await requests.withdraw(db, call.request_id, None, REASON, principal=actor)

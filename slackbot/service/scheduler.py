@@ -19,8 +19,8 @@ from agent.store import overdue
 from agent.store.outbox import Destination
 from agent.usecases import (
     api_keys,
+    calls,
     deliveries,
-    executions,
     idempotency,
     limits,
     observations,
@@ -45,8 +45,8 @@ KEEPS_FAILING = 3
 OVERDUE: dict[str, Sweep] = {
     "expire": requests.expire_due,
     "remind": requests.remind_due,
-    "rescue": executions.rescue,
-    "lapse": executions.lapse_due,
+    "rescue": calls.rescue,
+    "lapse": requests.lapse_due,
     "orphans": runs.end_orphans,
     "search": partial(search.store_words, words_of=words_of_request),
 }

@@ -12,7 +12,7 @@ from agent.domain.limits import Use
 from agent.domain.request import Ballot
 from agent.domain.run import RunLease, Turn
 from agent.store import call_locks
-from agent.usecases.executions import (
+from agent.usecases.calls import (
     CallToClaim,
     Claim,
     ClaimCalls,

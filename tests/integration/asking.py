@@ -19,7 +19,7 @@ from agent.domain.run import CallExecutor, ProposedCall, Turn
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import policy, requests, runs
-from agent.usecases.executions import Claim
+from agent.usecases.calls import Claim
 from agent.usecases.requests import NewRequest
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person

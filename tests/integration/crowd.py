@@ -13,8 +13,9 @@ from agent.database.pools import Database
 from agent.domain.errors import LeaseLost, Refused
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
-from agent.usecases import executions, requests, runs
-from agent.usecases.executions import Outcome
+from agent.usecases import calls as call_usecases
+from agent.usecases import requests, runs
+from agent.usecases.calls import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration import alone
@@ -119,7 +120,7 @@ class Crowd:
     async def lose(self, db: Database) -> object:
         found = await self.any(db, "SELECT id FROM execution WHERE status = 'claimed'")
         await write(db, "UPDATE execution SET lease_until = clock_timestamp() WHERE id = :id", id=found)
-        return await executions.rescue(db)
+        return await call_usecases.rescue(db)
 
     async def settle(self, db: Database) -> object:
         found = await self.any(
@@ -146,7 +147,7 @@ class Crowd:
             return None
         call_id, run_id, ask_no, request_id = found[0]
         anew = question(run_id, call_id, rule(), client_id=f"{call_id}:{ask_no + 1}")
-        return await executions.void_and_ask(db, call_id, request_id, anew)
+        return await requests.void_and_ask(db, call_id, request_id, anew)
 
     async def answer(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state = 'refused'")
@@ -157,5 +158,5 @@ class Crowd:
     async def beat(self, db: Database) -> object:
         leases = await rows(db, "SELECT id, lease_epoch, 'w' FROM agent_run")
         attempts = await column(db, "SELECT id FROM execution WHERE status = 'claimed'")
-        await executions.renew_leases(db, "w0", attempts, [RunLease(*each) for each in leases])
+        await call_usecases.renew_leases(db, "w0", attempts, [RunLease(*each) for each in leases])
         return True

@@ -14,8 +14,8 @@ from agent.domain.grants import CallToCover
 from agent.domain.people import Standing
 from agent.domain.rules import GrantLimits, Rule
 from agent.usecases import grants, policy
-from agent.usecases.attempts import Claim, ClaimTerms
-from agent.usecases.executions import CallToClaim
+from agent.usecases.calls import CallToClaim
+from agent.usecases.calls.attempts import Claim, ClaimTerms
 from agent.usecases.grants import Cover, GrantProposal
 from signoff.values import Action, Person
 from tests.integration import alone

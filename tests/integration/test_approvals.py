@@ -19,8 +19,9 @@ from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
 from agent.runtime.look import Look
 from agent.store import views
-from agent.usecases import executions, requests, runs
-from agent.usecases.executions import Outcome
+from agent.usecases import calls as call_usecases
+from agent.usecases import requests, runs
+from agent.usecases.calls import Outcome
 from agent.usecases.requests import outcomes
 from signoff.errors import Conflict
 from signoff.values import Person
@@ -214,10 +215,10 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
     """It is not run again by itself; Retry makes a new attempt, and the old worker's late result is kept beside."""
     asked = await ask(database)
     claim = await claim_approved(database, asked, worker="gone")
-    assert await executions.rescue(database) == 0
+    assert await call_usecases.rescue(database) == 0
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE execution SET lease_until = clock_timestamp()"))
-    assert await executions.rescue(database) == 1
+    assert await call_usecases.rescue(database) == 1
     assert await alone.claim(database, asked.call_id, worker="w2", idempotent=False) is None
     with pytest.raises(Refused):
         await requests.settle(database, claim.execution_id, reviewer(ADA), "retry")

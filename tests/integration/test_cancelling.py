@@ -15,8 +15,8 @@ from agent.domain.rules import Rule
 from agent.store import views
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
-from agent.usecases import executions, requests, runs
-from agent.usecases.executions import Outcome
+from agent.usecases import calls, requests, runs
+from agent.usecases.calls import Outcome
 from tests.integration import alone, invariants
 from tests.integration.asking import (
     ADA,
@@ -243,7 +243,7 @@ async def test_a_lost_attempt_of_a_cancelled_run_waits_for_a_person(database: Da
     lost = await claim_approved(database, asked, worker="gone", idempotent=True)
     await runs.cancel(database, asked.run_id, Standing(ADA))
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
-    assert await executions.rescue(database) == 1
+    assert await calls.rescue(database) == 1
     assert await column(database, "SELECT state::text FROM tool_call") == ["in_doubt"]
     assert await alone.claim(database, asked.call_id, worker="w", idempotent=True) is None
     await requests.settle(database, lost.execution_id, reviewer(GRACE), "retry")

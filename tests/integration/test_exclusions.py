@@ -14,8 +14,8 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.store import views
-from agent.usecases import api_keys, executions, requests, runs
-from agent.usecases.executions import Outcome
+from agent.usecases import api_keys, requests, runs
+from agent.usecases.calls import Outcome
 from agent.usecases.requests import Edit
 from signoff.values import Action, Person
 from tests.integration import alone
@@ -230,7 +230,7 @@ async def test_every_editor_stays_excluded(database: Database) -> None:
     }
     await alone.vote(database, ballot(asked, reviewer(LINUS), revision=3))
     new = replace(question(run_id, asked.call_id, rule()), client_id="again")
-    opened = await executions.void_and_ask(database, asked.call_id, asked.request_id, new)
+    opened = await requests.void_and_ask(database, asked.call_id, asked.request_id, new)
     again = replace(asked, request_id=opened.request_id)
     assert await excluded(database, again) == expected
     repeats = await expire_and_ask_again(database, again)
@@ -251,7 +251,7 @@ async def test_every_editor_stays_excluded_when_a_program_is_asked_again(databas
     await edit(database, asked, EVE, 2, revision=2)
     await alone.vote(database, ballot(asked, reviewer(LINUS), revision=3))
     anew = replace(new, call_id=call_id, facts={"price": 10})
-    again = await executions.void_and_ask(database, call_id, call_id, anew)
+    again = await requests.void_and_ask(database, call_id, call_id, anew)
     assert await excluded(database, replace(asked, request_id=again.request_id)) == {
         (ADA.user_id, "requester"),
         (MAX.user_id, "key_owner"),

@@ -31,9 +31,9 @@ from agent.store import grants as stored_grants
 from agent.store import pause as stored_pause
 from agent.store import policy as stored_policies
 from agent.store.concurrency import ConcurrencyLimit
-from agent.usecases import api_keys, executions, grants, pause, requests, runs
+from agent.usecases import api_keys, calls, grants, pause, requests, runs
 from agent.usecases import policy as policies
-from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
+from agent.usecases.calls import CallToClaim, ClaimTerms, Outcome
 from agent.usecases.grants import ProgramCall
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
@@ -446,7 +446,7 @@ async def test_a_call_is_one_use(database: Database) -> None:
     assert await use(database, cover(grant_id), (run_id, call_id), idempotent=True) is not None
     assert await use(database, cover(grant_id), (run_id, call_id), worker="other") is None
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    await executions.rescue(database)
+    await calls.rescue(database)
     again = await use(database, cover(grant_id), (run_id, call_id), worker="other")
     assert again is not None
     assert again.attempt == 2
@@ -459,7 +459,7 @@ async def test_what_is_judged_again_after_its_use_is_asked_about(database: Datab
     run_id, (call_id,) = await start(database)
     await use(database, cover(grant_id), (run_id, call_id), idempotent=True)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    await executions.rescue(database)
+    await calls.rescue(database)
     await write(database, "UPDATE tool_call SET state = 'new' WHERE id = :id AND state = 'ready'", id=call_id)
     assert await use(database, cover(grant_id), (run_id, call_id)) is None
 
@@ -470,7 +470,7 @@ async def test_a_lost_attempt_does_not_go_on_under_a_grant_that_has_ended(databa
     run_id, (call_id,) = await start(database)
     await use(database, cover(grant_id), (run_id, call_id), idempotent=True)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    await executions.rescue(database)
+    await calls.rescue(database)
     await grants.revoke_as_operator(database, grant_id, "cli:root")
     assert await use(database, cover(grant_id), (run_id, call_id)) is None
 
@@ -484,7 +484,7 @@ async def test_a_further_attempt_is_one_at_the_same_call_under_the_same_grant(da
     assert await runs.pass_call(database, plain, to_cover().action)
     assert await alone.claim(database, plain, worker="w", idempotent=True) is not None
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    assert await executions.rescue(database) == 2
+    assert await calls.rescue(database) == 2
     assert await use(database, cover(first, to_cover(order=9)), (run_id, call_id)) is None
     assert await use(database, cover(other), (run_id, call_id)) is None
     assert await use(database, cover(first), (plain_run, plain)) is None
@@ -671,7 +671,7 @@ async def test_an_approval_that_does_not_stand_is_no_model(database: Database, h
     await alone.vote(database, ballot(asked, reviewer(LINUS), verdict, others=[reviewer(GRACE)]))
     if how == "void":
         anew = question(asked.run_id, asked.call_id, terms, client_id="anew")
-        await executions.void_and_ask(database, asked.call_id, asked.request_id, anew)
+        await requests.void_and_ask(database, asked.call_id, asked.request_id, anew)
     with pytest.raises(GrantRefused, match="approval of this request counts"):
         await propose(database, grant_proposal(asked))
 

@@ -15,7 +15,7 @@ from agent.domain.rules import Rule
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.store import views
 from agent.usecases import requests, runs
-from agent.usecases.executions import Outcome
+from agent.usecases.calls import Outcome
 from signoff.values import Person
 from tests.integration import alone
 from tests.integration.asking import (

@@ -24,8 +24,9 @@ from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
 from agent.store import pause as pause_store
 from agent.store.concurrency import ConcurrencyLimit
-from agent.usecases import executions, pause, requests, runs
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report
+from agent.usecases import calls as call_usecases
+from agent.usecases import pause, requests, runs
+from agent.usecases.calls import CallToClaim, Claim, ClaimTerms, Outcome, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
 from signoff.values import Action
 from tests.commit_cutter import CommitCutter, Cut
@@ -77,7 +78,7 @@ class Worker:
             found = await self.joint.claims.join(call)
         except OutcomeUnknown:
             try:
-                found = await executions.find_claim(
+                found = await call_usecases.find_claim(
                     self.db, asked.run_id, asked.call_id, call.terms.execution_id
                 )
             except NotFound:
@@ -332,7 +333,7 @@ async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
     assert await claim(calls[4]) is None
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE execution SET lease_until = now() WHERE status = 'claimed'"))
-    await executions.rescue(database)
+    await call_usecases.rescue(database)
     assert await claim(calls[4]) is not None
     assert await invariants.broken(database) == []
 

@@ -10,8 +10,8 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Scope
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import ExecutionStatus
-from agent.usecases import api_keys, executions, requests
-from agent.usecases.executions import Outcome
+from agent.usecases import api_keys, calls, requests
+from agent.usecases.calls import Outcome
 from tests.integration import alone
 from tests.integration.asking import (
     ADA,
@@ -88,7 +88,7 @@ async def test_nor_what_became_of_it_outside(database: Database) -> None:
     claimed = await claim(token=b"1" * 32)
     assert claimed is not None
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    assert await executions.rescue(database) == 1
+    assert await calls.rescue(database) == 1
     with pytest.raises(Refused) as caught:
         await requests.settle(database, claimed.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.SELF_REVIEW

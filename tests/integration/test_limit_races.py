@@ -26,8 +26,9 @@ from agent.domain.rules import Defaults
 from agent.runtime.joint_writes import JointWrites
 from agent.store.ids import new_id
 from agent.store.limits import LimitRoom
-from agent.usecases import executions, limits, requests, runs
-from agent.usecases.executions import CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome, Report
+from agent.usecases import calls as call_usecases
+from agent.usecases import limits, requests, runs
+from agent.usecases.calls import CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome, Report
 from signoff.values import Action
 from tests.integration import alone, invariants
 from tests.integration.asking import (
@@ -167,7 +168,7 @@ async def test_a_call_that_finds_no_room_is_one_judgement(database: Database) ->
     asked = replace(judged, verdict="ask", ruled=("run", None))
     await requests.open(database, question(run_id, second, rule(), judgement=asked))
     await write(database, "UPDATE execution SET lease_until = now()")
-    assert await executions.rescue(database) == 1
+    assert await call_usecases.rescue(database) == 1
     assert await claim(first, worker="other") is not None
     judged_calls = await rows(database, "SELECT call_id, verdict FROM judgement ORDER BY id")
     assert judged_calls == [(first, "run"), (second, "ask")]
@@ -190,7 +191,7 @@ async def test_a_repeated_attempt_is_the_same_use(database: Database) -> None:
             "UPDATE execution SET lease_until = now() WHERE status = 'claimed' AND call_id = :call",
             call=call_id,
         )
-        assert await executions.rescue(database) == 1
+        assert await call_usecases.rescue(database) == 1
     assert await column(database, "SELECT state::text FROM tool_call WHERE id = :id", id=call_id) == [
         "in_doubt"
     ]

@@ -20,9 +20,10 @@ from agent.domain.run import AnswerKind, CallAnswer
 from agent.store import pause
 from agent.store import policy as stored_policies
 from agent.store.ids import new_id
-from agent.usecases import executions, judgements, limits, requests, runs
+from agent.usecases import calls as call_usecases
+from agent.usecases import judgements, limits, requests, runs
 from agent.usecases import policy as policies
-from agent.usecases.attempts import ClaimTerms
+from agent.usecases.calls.attempts import ClaimTerms
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
 from signoff.values import Action
@@ -80,14 +81,14 @@ async def _ask_anew(db: Database) -> Act:
     approved = await ask(db, policy_epoch=1)
     await alone.vote(db, ballot(approved, reviewer(GRACE)))
     anew = question(approved.run_id, approved.call_id, rule(), client_id="anew", policy_epoch=1)
-    return lambda: executions.void_and_ask(db, approved.call_id, approved.request_id, anew)
+    return lambda: requests.void_and_ask(db, approved.call_id, approved.request_id, anew)
 
 
 async def _claim(db: Database) -> Act:
     run_id, calls = await start(db)
     await runs.pass_call(db, calls[0], REFUND, policy_epoch=1)
-    call = executions.CallToClaim(calls[0], run_id, None, ClaimTerms("w", idempotent=True, policy_epoch=1))
-    return lambda: alone.alone(executions.ClaimCalls(db), call)
+    call = call_usecases.CallToClaim(calls[0], run_id, None, ClaimTerms("w", idempotent=True, policy_epoch=1))
+    return lambda: alone.alone(call_usecases.ClaimCalls(db), call)
 
 
 async def _record(db: Database) -> Act:
@@ -109,14 +110,14 @@ async def _approved_for_program(db: Database) -> UUID:
 async def _claim_of_program(db: Database) -> Act:
     call_id = await _approved_for_program(db)
     terms = ClaimTerms(PROGRAM.name, idempotent=False, policy_epoch=1, claim_hash=b"h" * 32)
-    call = executions.CallToClaim(call_id, None, call_id, terms)
-    return lambda: alone.alone(executions.ClaimCalls(db), call)
+    call = call_usecases.CallToClaim(call_id, None, call_id, terms)
+    return lambda: alone.alone(call_usecases.ClaimCalls(db), call)
 
 
 async def _ask_program_anew(db: Database) -> Act:
     call_id = await _approved_for_program(db)
     anew = programs_question(rule(), policy_epoch=1, principal=PROGRAM.name, call_id=call_id)
-    return lambda: executions.void_and_ask(db, call_id, call_id, anew)
+    return lambda: requests.void_and_ask(db, call_id, call_id, anew)
 
 
 DOORS: list[Door] = [

@@ -23,9 +23,10 @@ from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, Turn
-from agent.usecases import executions, requests, runs
+from agent.usecases import calls as call_usecases
 from agent.usecases import policy as policies
-from agent.usecases.executions import Outcome
+from agent.usecases import requests, runs
+from agent.usecases.calls import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
 from tests.integration import alone, invariants
@@ -297,7 +298,7 @@ async def assert_fenced(db: Database, leased: runs.LeasedRun) -> None:
         await alone.record_turn(db, leased.lease, turn)
     with pytest.raises(LeaseLost):
         await runs.record_model_failure(db, leased.lease, "late failure", None)
-    await executions.renew_leases(db, leased.lease.worker, [], [leased.lease])
+    await call_usecases.renew_leases(db, leased.lease.worker, [], [leased.lease])
     assert await everything(db) == before
 
 
@@ -415,7 +416,7 @@ async def test_a_late_click_and_asking_anew_do_not_wait_for_each_other(
     await alone.vote(database, ballot(asked, reviewer(GRACE)))
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
     async with await held_head(database_url, asked.request_id) as holder:
-        asking = asyncio.create_task(executions.void_and_ask(database, asked.call_id, asked.request_id, anew))
+        asking = asyncio.create_task(requests.void_and_ask(database, asked.call_id, asked.request_id, anew))
         await blocked(owner, 1)
         late = asyncio.create_task(alone.vote(database, ballot(asked, reviewer(LINUS))))
         await blocked(owner, 2)
@@ -434,9 +435,9 @@ async def test_a_late_result_belongs_to_the_question_that_allowed_it(
     asked = await ask(database)
     claim = await claim_approved(database, asked, worker="gone", idempotent=True)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
-    assert await executions.rescue(database) == 1
+    assert await call_usecases.rescue(database) == 1
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
-    opened = await executions.void_and_ask(database, asked.call_id, asked.request_id, anew)
+    opened = await requests.void_and_ask(database, asked.call_id, asked.request_id, anew)
     second = await asked_as(database, opened.request_id, asked.call_id, asked.run_id)
     async with await held_head(database_url, opened.request_id) as holder:
         voting = asyncio.create_task(alone.vote(database, ballot(second, reviewer(LINUS))))

@@ -17,8 +17,8 @@ from agent.domain.request import ExecutionStatus
 from agent.domain.request_filter import RequestKind
 from agent.domain.run import RunStatus, Turn
 from agent.store import views
-from agent.usecases import audit, executions, grants, requests, retention, runs
-from agent.usecases.executions import Outcome
+from agent.usecases import audit, calls, grants, requests, retention, runs
+from agent.usecases.calls import Outcome
 from agent.usecases.retention import ErasureCounts
 from signoff.errors import Conflict
 from slackbot import cards
@@ -180,7 +180,7 @@ async def test_what_waits_or_is_in_doubt_stays(database: Database, as_owner: Dat
     doubtful = await _asked(database)
     await claim_approved(database, doubtful, worker="worker-1")
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 minute'")
-    assert await executions.rescue(database) == 1
+    assert await calls.rescue(database) == 1
     unclaimed = await _from_outside(database, "1")
     await write(
         database,

@@ -17,7 +17,7 @@ from agent.domain.request import Place, RequestStatus
 from agent.domain.request_view import Change, RequestView
 from agent.domain.rules import Rule
 from agent.store import views
-from agent.usecases import executions, requests
+from agent.usecases import requests
 from agent.usecases.requests import Edit, EditOutcome
 from signoff.errors import Conflict
 from signoff.values import Action, Person
@@ -261,7 +261,7 @@ async def test_an_edited_action_that_is_asked_anew_keeps_its_editor(database: Da
     new = question(
         asked.run_id, asked.call_id, rule(allow_edit=True), order=8, client_id=f"{asked.call_id}:2"
     )
-    opened = await executions.void_and_ask(database, asked.call_id, asked.request_id, new)
+    opened = await requests.void_and_ask(database, asked.call_id, asked.request_id, new)
     async with database.connection() as connection:
         view = await views.request_view(connection, opened.request_id)
     assert view is not None
@@ -293,7 +293,7 @@ async def test_nobody_is_asked_anew_for_a_run_that_has_ended(database: Database)
     await pretend(database, "UPDATE agent_run SET status = 'failed', cause = 'the model is gone'")
     new = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
     with pytest.raises(Conflict):
-        await executions.void_and_ask(database, asked.call_id, asked.request_id, new)
+        await requests.void_and_ask(database, asked.call_id, asked.request_id, new)
     assert await column(database, "SELECT count(*) FROM approval_request") == [1]
 
 

@@ -15,8 +15,8 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
 from agent.store import views
-from agent.usecases import executions, requests, runs
-from agent.usecases.executions import Claim, Outcome
+from agent.usecases import calls, requests, runs
+from agent.usecases.calls import Claim, Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
 from slackbot.cards import request_card
@@ -209,7 +209,7 @@ async def test_a_late_success_ends_a_doubt(database: Database) -> None:
     asked = await ask(database)
     claim = await claim_approved(database, asked)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
-    assert await executions.rescue(database) == 1
+    assert await calls.rescue(database) == 1
     done = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
     assert await alone.report(database, replace(claim, worker="another"), done) is False
     assert await alone.report(database, claim, done)

@@ -33,9 +33,10 @@ from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
 from agent.domain.rules import Rule
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
-from agent.usecases import executions, grants, limits, pause, requests, runs
+from agent.usecases import calls as call_usecases
+from agent.usecases import grants, limits, pause, requests, runs
 from agent.usecases import policy as policies
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, lost_executions
+from agent.usecases.calls import CallToClaim, Claim, ClaimTerms, Outcome, reports
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun, turns
 from signoff.errors import Conflict
@@ -579,7 +580,7 @@ class Machine(RuleBasedStateMachine):
     @action(lambda self: any(a.lost and a.status == "claimed" for a in self.attempts.values()))
     def rescues(self) -> None:
         lost = [a for a in self.attempts.values() if a.lost and a.status == "claimed"]
-        assert self.do(executions.rescue(self.db)) == len(lost)
+        assert self.do(call_usecases.rescue(self.db)) == len(lost)
         for attempt in lost:
             attempt.rescue()
 
@@ -619,7 +620,7 @@ class Machine(RuleBasedStateMachine):
         call, state = self.calls[call_id], (LimitState(use_of(amount), NOTHING, NOTHING),)
         request_id = self.id_of(self.requests, call.request) if call.requests else call_id
         anew = self.question(call_id, limits=state)
-        opened = self.do(executions.void_and_ask(self.db, call_id, request_id, anew))
+        opened = self.do(requests.void_and_ask(self.db, call_id, request_id, anew))
         if call.state != "ready" or not call.requests or call.unneeded:
             assert isinstance(opened, Conflict)
             return
@@ -636,7 +637,7 @@ class Machine(RuleBasedStateMachine):
         query = "UPDATE tool_call SET lapse_at = clock_timestamp() WHERE id = :id AND state = 'ready'"
         self.do(write(self.db, query, id=call_id))
         was_ready = self.calls[call_id].state == "ready"
-        assert self.do(executions.lapse_due(self.db)) == was_ready
+        assert self.do(requests.lapse_due(self.db)) == was_ready
         if was_ready:
             self.calls[call_id].answer("error")
 
@@ -764,7 +765,7 @@ def test_the_use_cases_do_what_the_reference_says(
     postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int
 ) -> None:
     """Any order of use cases leaves the rows as the reference has them, and no invariant is ever broken."""
-    for room in (turns, lost_executions):  # leases end when an act says so, not because the machine is slow
+    for room in (turns, reports):  # leases end when an act says so, not because the machine is slow
         monkeypatch.setattr(room, "LEASE_SECONDS", 3600.0)
     profile = settings(
         max_examples=examples,

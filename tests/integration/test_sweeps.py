@@ -16,9 +16,9 @@ from structlog.testing import capture_logs
 from agent.database.errors import DatabaseUnavailable
 from agent.database.pools import Database
 from agent.database.precedence import Precedence, Rank
-from agent.usecases import executions, requests
+from agent.usecases import calls, requests
 from agent.usecases.batches import AGAIN, FailedItems
-from agent.usecases.executions import lost_executions
+from agent.usecases.calls import reports
 from agent.usecases.requests import endings, reminders
 from tests.databases import TEMPLATE, Postgres
 from tests.integration import alone
@@ -101,7 +101,7 @@ async def test_a_broken_chain_holds_up_no_other_rescue(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attempts of other calls whose workers are gone come into doubt, however long the broken one has been first."""
-    monkeypatch.setattr(lost_executions, "_BROKEN", FailedItems("rescue"))
+    monkeypatch.setattr(reports, "_BROKEN", FailedItems("rescue"))
     claims: list[tuple[UUID, UUID]] = []
     for _ in range(3):
         asked = await ask(database)
@@ -112,10 +112,10 @@ async def test_a_broken_chain_holds_up_no_other_rescue(
     await break_chain(database, claims[0][1])
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
     with capture_logs() as logs:
-        assert await executions.rescue(database, batch_size=1) == 0
-        assert await executions.rescue(database, batch_size=1) == 1
-        assert await executions.rescue(database) == 1
-        assert await executions.rescue(database) == 0
+        assert await calls.rescue(database, batch_size=1) == 0
+        assert await calls.rescue(database, batch_size=1) == 1
+        assert await calls.rescue(database) == 1
+        assert await calls.rescue(database) == 0
     assert failures(logs) == [("rescue", str(claims[0][0]))]
     doubtful = await column(database, "SELECT id FROM execution WHERE status = 'in_doubt'")
     assert set(doubtful) == {execution_id for execution_id, _ in claims[1:]}
@@ -127,7 +127,7 @@ async def test_a_database_that_is_away_is_nobodys_fault() -> None:
     sweeps: list[Callable[[Database], Awaitable[int]]] = [
         requests.expire_due,
         requests.remind_due,
-        executions.rescue,
+        calls.rescue,
     ]
     for sweep in sweeps:
         with capture_logs() as logs, pytest.raises(DatabaseUnavailable):

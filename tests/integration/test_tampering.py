@@ -16,7 +16,7 @@ from agent.database.pools import Database
 from agent.domain.audit import event_hash, genesis
 from agent.domain.request import ExecutionStatus
 from agent.usecases import audit, requests
-from agent.usecases.executions import Outcome
+from agent.usecases.calls import Outcome
 from signoff.values import Action
 from slackbot.masking import clean_event
 from tests.integration import alone

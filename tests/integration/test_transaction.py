@@ -17,7 +17,7 @@ from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.transaction import Transaction, fetch
 from agent.domain.request import ExecutionStatus
-from agent.usecases.executions import Outcome
+from agent.usecases.calls import Outcome
 from tests.commit_cutter import CommitCutter, Cut
 from tests.integration import alone
 from tests.integration.asking import ask, claim_approved, column

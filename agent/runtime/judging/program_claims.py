@@ -20,9 +20,9 @@ from agent.runtime.services import Services
 from agent.store import approvals, views
 from agent.store.approvals import ProgramApproval
 from agent.store.ids import new_id
-from agent.usecases import executions, limits
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms
-from agent.usecases.executions.programs import (
+from agent.usecases import limits, requests
+from agent.usecases.calls import CallToClaim, Claim, ClaimTerms
+from agent.usecases.calls.program_claims import (
     FACTS_CHANGED,
     ClaimRefused,
     ProgramClaim,
@@ -190,7 +190,7 @@ async def _ask_again(
         session=found.session,
     )
     try:
-        opened = await executions.void_and_ask(services.db, view.call_id, view.id, new, because)
+        opened = await requests.void_and_ask(services.db, view.call_id, view.id, new, because)
     except Conflict:
         return await _overtaken(services, wanted)
     return AskedAgain(opened.request_id)

@@ -45,8 +45,8 @@ from agent.store.call_locks import ReadyCall
 from agent.store.exclusions import ProgramLineage
 from agent.store.grants import EarlierUse, StoredGrant
 from agent.store.limits import LimitRoom
-from agent.usecases import attempts
-from agent.usecases.executions.claims import CallToClaim, begin_attempt
+from agent.usecases.calls import attempts
+from agent.usecases.calls.claims import CallToClaim, begin_attempt
 from agent.usecases.grants.endings import write_end
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Person
@@ -112,7 +112,7 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
     """Claim a call that nobody was asked about, as a use of the grant.
 
     Further attempts are the same use. ``None``: nothing was written; ask people. Raises ``NoRoom`` and
-    ``OutdatedPolicy``. After ``OutcomeUnknown``, ask ``executions.find_claim``.
+    ``OutdatedPolicy``. After ``OutcomeUnknown``, ask ``calls.find_claim``.
     """
     if member.run_id is None:
         return None

@@ -15,4 +15,5 @@ from agent.usecases.requests.opening import OpenOutcome, open  # noqa: A004 - th
 from agent.usecases.requests.places import refusal as place_refusal
 from agent.usecases.requests.reminders import remind_due
 from agent.usecases.requests.settlements import settle
+from agent.usecases.requests.voids import call_off, end_unclaimed, lapse_due, void_and_ask
 from agent.usecases.requests.votes import NewVoters, VoteOutcome, Votes, count_votes, record_refusal

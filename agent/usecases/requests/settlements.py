@@ -17,7 +17,7 @@ from agent.store.audit import AuditEntry
 from agent.store.doubts import Doubt
 from agent.store.executions import DoubtVote
 from agent.store.outbox import OutboxMessage
-from agent.usecases import call_answers
+from agent.usecases.calls import call_answers
 from agent.usecases.requests.votes import NewVoters
 from signoff.errors import Conflict
 

@@ -30,8 +30,8 @@ from agent.fault_points import point
 from agent.store import audit, decisions, limits, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
-from agent.usecases import attempts
-from agent.usecases.attempts import Claim, ClaimTerms
+from agent.usecases.calls import attempts
+from agent.usecases.calls.attempts import Claim, ClaimTerms
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from agent.usecases.waves import SKIPPED, Settled, Wave

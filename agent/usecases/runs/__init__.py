@@ -1,9 +1,15 @@
 from agent.domain.run import NewRun
-from agent.usecases.runs.calls import answer_call, pass_call, refuse_call
+from agent.usecases.runs.calls import (
+    answer_call,
+    delegate,
+    pass_call,
+    refuse_call,
+    sleep_until_ready,
+    wake_up,
+    withdraw_call,
+)
 from agent.usecases.runs.cancellation import cancel, cancel_by_operator, cancel_by_program, end_orphans
-from agent.usecases.runs.delegation import delegate
 from agent.usecases.runs.messages import add_message, replace_deleted_root
-from agent.usecases.runs.sleeping import sleep_until_ready, wake_up
 from agent.usecases.runs.starts import StartOutcome, start
 from agent.usecases.runs.turns import (
     LeasedRun,
@@ -17,4 +23,3 @@ from agent.usecases.runs.turns import (
     set_status,
     show_at_work,
 )
-from agent.usecases.runs.withdrawal import withdraw_call

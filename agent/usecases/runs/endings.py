@@ -17,7 +17,7 @@ from agent.store import audit, call_locks, calls, open_requests, outbound, outbo
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.open_requests import OpenRequest
 from agent.store.runs import LockedRun
-from agent.usecases import call_answers
+from agent.usecases.calls import call_answers
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.description import bounded
 from signoff.values import Person

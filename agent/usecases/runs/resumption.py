@@ -12,7 +12,7 @@ from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import RunStatus, RunView
 from agent.store import audit, outbox, runs, views
-from agent.usecases import call_answers
+from agent.usecases.calls import call_answers
 from signoff.errors import Conflict
 from signoff.values import Person
 

@@ -27,8 +27,7 @@ from agent.store.audit import AuditEntry
 from agent.store.outbox import OutboxMessage
 from agent.store.run_leases import HeldRun, TakenLease
 from agent.store.runs import LockedRun
-from agent.usecases import call_answers
-from agent.usecases.executions import LEASE_SECONDS
+from agent.usecases.calls import LEASE_SECONDS, call_answers
 from agent.usecases.runs import endings
 from agent.usecases.runs.cancellation import end_orphans
 from agent.usecases.runs.endings import RunEnding

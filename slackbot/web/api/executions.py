@@ -15,8 +15,8 @@ from agent.runtime import external_calls
 from agent.runtime.judging import program_claims
 from agent.runtime.judging.program_claims import AskedAgain, FactsAway
 from agent.runtime.judging.programs import Denied, SlackAway
-from agent.usecases.executions import Outcome
-from agent.usecases.executions.programs import (
+from agent.usecases.calls import Outcome
+from agent.usecases.calls.program_claims import (
     FACTS_CHANGED,
     LEASE_SECONDS,
     LONGEST_LEASE,

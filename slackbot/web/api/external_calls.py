@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 
 from agent.runtime import external_calls
-from agent.usecases.executions.programs import ClaimRefused, ReportRefused
+from agent.usecases.calls.program_claims import ClaimRefused, ReportRefused
 from slackbot.masking import clean_descriptions
 from slackbot.web.api.executions import CallClaimIn, ResultIn
 from slackbot.web.api.shapes import ActionOut, Moment, ResponseModel

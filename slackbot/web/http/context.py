@@ -12,7 +12,7 @@ from fastapi import Request
 from agent.database.pools import Database
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
-from agent.usecases.executions import programs
+from agent.usecases.calls import program_claims
 from agent.usecases.requests import Votes
 from agent.usecases.waves import Wave
 from slackbot.slack_api.client import SlackClient
@@ -78,7 +78,7 @@ class WebContext:
 
     @cached_property
     def hand_overs(self) -> Wave[UUID, datetime | None]:
-        return Wave(partial(programs.hand_over_together, self.db), key=lambda request_id: request_id)
+        return Wave(partial(program_claims.hand_over_together, self.db), key=lambda request_id: request_id)
 
     @property
     def slack(self) -> SlackConnection:

@@ -24,7 +24,7 @@ from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
 from agent.usecases import idempotency
-from agent.usecases.executions.programs import TokenOf, random_token
+from agent.usecases.calls.program_claims import TokenOf, random_token
 from agent.usecases.idempotency import CallInProgress, KeyReused, Reservation, StoredResponse
 from slackbot.web.http.context import web_context
 from slackbot.web.http.problems import ProblemRaised, invalid, retry_later

@@ -16,7 +16,8 @@ import pytest
 
 from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
-from agent.usecases import api_keys, executions, requests
+from agent.usecases import api_keys, requests
+from agent.usecases import calls as call_usecases
 from agent.usecases.requests import Edit
 from signoff.values import Action
 from tests.integration.asking import rows
@@ -108,7 +109,7 @@ class Desk:
     async def settle(self, verdict: Literal["retry", "done"]) -> None:
         sql = "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s' WHERE status = 'claimed'"
         await self.site.write(sql + " RETURNING id")
-        await executions.rescue(self.site.db)
+        await call_usecases.rescue(self.site.db)
         [(execution,)] = await rows(self.site.db, "SELECT id FROM execution WHERE status = 'in_doubt'")
         standing = Standing(GRACE, frozenset({"S0FINANCE"}))
         await requests.settle(self.site.db, execution, standing, verdict)

@@ -15,7 +15,7 @@ from agent.runtime import external_calls
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.tool import Tool, tool
 from agent.usecases import requests
-from agent.usecases.executions.programs import ClaimRefused
+from agent.usecases.calls.program_claims import ClaimRefused
 from tests.integration.runtime.test_runtime_calls import proposing
 from tests.integration.runtime.test_runtime_reviewing import STANDING
 

@@ -31,10 +31,11 @@ from agent.runtime.model_turn import advance_run
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.tool import NotDone, tool
 from agent.store.outbox import Destination
-from agent.usecases import executions, grants, judgements, runs
+from agent.usecases import calls as call_usecases
+from agent.usecases import grants, judgements, runs
 from agent.usecases import policy as policies
-from agent.usecases.executions import CallToClaim, ClaimTerms
-from agent.usecases.executions.programs import ClaimRefused
+from agent.usecases.calls import CallToClaim, ClaimTerms
+from agent.usecases.calls.program_claims import ClaimRefused
 from agent.usecases.grants import Cover, GrantProposal
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
@@ -154,7 +155,7 @@ class Shop:
         cover = Cover(grant_id, covered, {REVIEWER: self.checks.standing})
         assert await grants.claim(self.stage.db, member, cover) is not None
         await self.stage.sql("UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-        await executions.rescue(self.stage.db)
+        await call_usecases.rescue(self.stage.db)
         return run_id
 
     def newer(self, part: str) -> Registry:

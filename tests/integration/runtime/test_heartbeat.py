@@ -11,7 +11,7 @@ import pytest
 
 from agent.database.pools import Database
 from agent.runtime.heartbeat import Heartbeat, lease_clock
-from agent.usecases import executions
+from agent.usecases import calls
 from tests.integration.asking import ask, claim_approved, write
 
 Pass = Callable[[float], None]
@@ -54,7 +54,7 @@ async def test_only_a_lease_that_was_extended_is_surely_held(
     heart = Heartbeat(database, "w")
     kept, locked, lost = [await claimed(database) for _ in range(3)]
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() WHERE id = :id", id=lost)
-    assert await executions.rescue(database) == 1
+    assert await calls.rescue(database) == 1
     with (
         heart.holding_execution(kept, now),
         heart.holding_execution(locked, now),

@@ -20,7 +20,7 @@ from agent.runtime import external_calls
 from agent.runtime.agents import Agent
 from agent.store import views
 from agent.usecases import retention
-from agent.usecases.executions import Outcome
+from agent.usecases.calls import Outcome
 from agent.usecases.runs import resumption
 from signoff import NotDone, function_agent, step, tool
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn

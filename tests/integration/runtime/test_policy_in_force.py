@@ -29,10 +29,11 @@ from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
 from agent.store import call_locks
 from agent.store.ids import new_id
-from agent.usecases import executions, judgements, limits, requests, runs
+from agent.usecases import calls as call_usecases
+from agent.usecases import judgements, limits, requests, runs
 from agent.usecases import policy as policies
-from agent.usecases.attempts import ClaimTerms
-from agent.usecases.executions import claims
+from agent.usecases.calls import claims
+from agent.usecases.calls.attempts import ClaimTerms
 from agent.usecases.requests import Edit
 from signoff.errors import Conflict
 from signoff.values import Action
@@ -115,8 +116,8 @@ async def test_a_claim_under_way_is_waited_for_and_the_next_one_is_refused(stage
     new = await applying
     with pytest.raises(OutdatedPolicy):
         await alone.alone(
-            executions.ClaimCalls(on.db),
-            executions.CallToClaim(calls[1].id, calls[1].run_id, None, terms[1]),
+            call_usecases.ClaimCalls(on.db),
+            call_usecases.CallToClaim(calls[1].id, calls[1].run_id, None, terms[1]),
         )
     assert await on.sql("SELECT worker, policy_epoch FROM execution") == [("worker 0", old.epoch)]
     assert new.epoch == old.epoch + 1
@@ -288,9 +289,9 @@ async def test_an_edit_and_a_question_asked_anew_are_judged_by_the_policy_in_for
     with pytest.raises(OutdatedPolicy):
         await requests.edit(database, edit)
     with pytest.raises(OutdatedPolicy):
-        await executions.void_and_ask(database, approved.call_id, approved.request_id, anew)
+        await requests.void_and_ask(database, approved.call_id, approved.request_id, anew)
     await requests.edit(database, replace(edit, policy_epoch=1))
-    await executions.void_and_ask(
+    await requests.void_and_ask(
         database, approved.call_id, approved.request_id, replace(anew, policy_epoch=1)
     )
 

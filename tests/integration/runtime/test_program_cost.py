@@ -19,9 +19,9 @@ from agent.runtime import external_calls
 from agent.runtime.judging import program_claims
 from agent.runtime.judging.programs import LetThrough, ProgramQuestion, ask
 from agent.store import views
-from agent.usecases import executions, requests
-from agent.usecases.executions import Outcome
-from agent.usecases.executions.programs import ProgramClaim, hand_over_together, random_token
+from agent.usecases import calls, requests
+from agent.usecases.calls import Outcome
+from agent.usecases.calls.program_claims import ProgramClaim, hand_over_together, random_token
 from signoff.values import Action
 from tests.integration import alone
 from tests.integration.asking import write
@@ -162,14 +162,14 @@ async def test_each_step_of_a_program_costs_a_known_number_of_statements(on: Sta
     lost, _ = await claimed(on, key, await approved(on, question(key, "refund", a=1, b=1, c=1)))
     await write(on.db, "UPDATE execution SET lease_until = clock_timestamp() WHERE status = 'claimed'")
     with counting() as counted:
-        assert await executions.rescue(on.db) == 1
+        assert await calls.rescue(on.db) == 1
     seen["lost"] = len(counted.statements)
     with counting() as counted:
         await requests.settle(on.db, lost.execution_id, STANDING, "retry")
     seen["settle"] = len(counted.statements)
     await write(on.db, "UPDATE tool_call SET lapse_at = clock_timestamp() WHERE state = 'ready'")
     with counting() as counted:
-        assert await executions.lapse_due(on.db) == 1
+        assert await requests.lapse_due(on.db) == 1
     seen["lapse"] = len(counted.statements)
     with counting() as counted:
         assert await requests.withdraw(on.db, anew.request_id, None, "not needed", principal=key.name)

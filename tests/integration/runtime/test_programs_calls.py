@@ -28,10 +28,10 @@ from agent.runtime.judging.programs import ask
 from agent.runtime.tool import tool
 from agent.store import approvals, call_locks, views
 from agent.store.audit import SYSTEM
-from agent.usecases import executions, pause, requests, runs
-from agent.usecases.executions import CallToClaim, ClaimTerms, Outcome
-from agent.usecases.executions.lapses import UNCLAIMED
-from agent.usecases.executions.programs import ClaimRefused, ProgramClaim, hand_over_together, random_token
+from agent.usecases import calls, pause, requests, runs
+from agent.usecases.calls import CallToClaim, ClaimTerms, Outcome
+from agent.usecases.calls.program_claims import ClaimRefused, ProgramClaim, hand_over_together, random_token
+from agent.usecases.requests.voids import UNCLAIMED
 from signoff.errors import Conflict
 from signoff.values import Action
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
@@ -98,7 +98,7 @@ class Shop:
 
     async def is_in_doubt(self) -> None:
         await self.falls_silent()
-        assert await executions.rescue(self.stage.db) == 1
+        assert await calls.rescue(self.stage.db) == 1
 
     async def is_retried(self) -> None:
         assert self.claim is not None
@@ -176,7 +176,7 @@ async def test_a_worker_never_takes_what_a_program_proposed(shop: Shop, state: s
     await on.play()
     for run_id in (None, UUID(int=3)):
         terms = ClaimTerms("worker", idempotent=True)
-        [forged] = await executions.ClaimCalls(on.db).send(
+        [forged] = await calls.ClaimCalls(on.db).send(
             [CallToClaim(shop.call_id, run_id, shop.request_id, terms)], wait=True
         )
         assert forged is None
@@ -206,7 +206,7 @@ async def test_an_old_name_never_claims_a_new_approval(shop: Shop) -> None:
     assert await shop.claims() == program_claims.AskedAgain(latest)
     terms = ClaimTerms(shop.key.name, idempotent=False, claim_hash=b"h" * 32)
     stale = CallToClaim(shop.call_id, None, void, terms)
-    assert await alone.alone(executions.ClaimCalls(shop.stage.db), stale) is None
+    assert await alone.alone(calls.ClaimCalls(shop.stage.db), stale) is None
     assert await shop.state() is CallState.READY
 
 
@@ -218,11 +218,11 @@ async def test_a_later_approval_lapses_whatever_was_attempted_before(shop: Shop)
     await write(shop.stage.db, over)
     terms = ClaimTerms(shop.key.name, idempotent=False, claim_hash=b"h" * 32)
     late = CallToClaim(shop.call_id, None, shop.request_id, terms)
-    assert await alone.alone(executions.ClaimCalls(shop.stage.db), late) is None
+    assert await alone.alone(calls.ClaimCalls(shop.stage.db), late) is None
     with pytest.raises(ClaimRefused) as caught:
         await shop.claims(price=6)
     assert caught.value.kind == "lapsed"
-    assert await executions.lapse_due(shop.stage.db) == 1
+    assert await requests.lapse_due(shop.stage.db) == 1
     assert await shop.state() is CallState.ANSWERED
 
 
@@ -265,7 +265,7 @@ async def approved_for_a_program(shop: Shop) -> CallView:
 async def test_what_no_program_can_begin_is_said_alike_everywhere(shop: Shop) -> None:
     """Card, list and model say that nothing was run, and no attempt is on record."""
     on, call = shop.stage, await approved_for_a_program(shop)
-    await executions.end_unclaimed(
+    await requests.end_unclaimed(
         on.db, call.id, call.request_id, "the depot is gone", worker="w", policy_epoch=0
     )
     await on.play()
@@ -280,13 +280,13 @@ async def test_what_no_program_can_begin_is_said_alike_everywhere(shop: Shop) ->
 
 
 async def end(on: Stage, call: CallView) -> None:
-    ended = partial(executions.end_unclaimed, on.db, call.id, call.request_id, worker="w", policy_epoch=0)
+    ended = partial(requests.end_unclaimed, on.db, call.id, call.request_id, worker="w", policy_epoch=0)
     await ended("the depot is gone")
 
 
 async def lapse(on: Stage, call: CallView) -> None:
     await on.sql("UPDATE tool_call SET lapse_at = clock_timestamp() WHERE state = 'ready'")
-    await executions.lapse_due(on.db)
+    await requests.lapse_due(on.db)
 
 
 async def cancel(on: Stage, call: CallView) -> None:
@@ -320,7 +320,7 @@ async def test_what_was_claimed_before_may_have_had_its_effect(
 async def test_an_older_look_ends_no_newer_approval(shop: Shop) -> None:
     """Neither one under another request, nor by a policy that is not in force; a denial is kept with its inputs."""
     on, call = shop.stage, await approved_for_a_program(shop)
-    end = partial(executions.end_unclaimed, on.db, call.id, worker="w")
+    end = partial(requests.end_unclaimed, on.db, call.id, worker="w")
     await end(UUID(int=9), "it is too old", policy_epoch=0)
     with pytest.raises(OutdatedPolicy):
         await end(call.request_id, "policy denies it", policy_epoch=7)
@@ -352,7 +352,7 @@ async def test_an_older_look_voids_no_newer_approval(shop: Shop) -> None:
     await shop.approves()
     anew = programs_question(rule(), principal=shop.key.name, call_id=shop.call_id)
     with pytest.raises(Conflict):
-        await executions.void_and_ask(shop.stage.db, shop.call_id, void, anew)
+        await requests.void_and_ask(shop.stage.db, shop.call_id, void, anew)
     assert await shop.state() is CallState.READY
     assert isinstance(await shop.claims(price=6), ProgramClaim)
 

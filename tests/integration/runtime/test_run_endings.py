@@ -13,7 +13,7 @@ from agent.domain.request import Verdict
 from agent.domain.rules import Defaults, Rule
 from agent.domain.run import CallOutcome, CallView, RunStatus
 from agent.runtime.agents import Agent
-from agent.usecases import executions, requests, runs
+from agent.usecases import requests, runs
 from signoff import NotDone, tool
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import run_list, run_root
@@ -92,7 +92,7 @@ async def expire(on: Stage, call: CallView) -> None:
 async def lapse(on: Stage, call: CallView) -> None:
     await on.vote(call, Verdict.APPROVE)
     await on.sql("UPDATE tool_call SET lapse_at = clock_timestamp()")
-    await executions.lapse_due(on.db)
+    await requests.lapse_due(on.db)
     await on.play()
 
 

@@ -28,7 +28,7 @@ from agent.runtime.heartbeat import lease_clock
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 from agent.runtime.user_code import BLOCKED
-from agent.usecases import executions
+from agent.usecases import calls
 from signoff.values import Action
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
@@ -125,11 +125,11 @@ async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
 
     on = await stage(agent(look))
     on.model.script(proposing("look"), "I could not look.")
-    attempt_limit = executions.MAX_ATTEMPTS
+    attempt_limit = calls.MAX_ATTEMPTS
     run_id = await on.go("worker", "go")
     for _ in range(attempt_limit - 1):
         await lose_leases(on)
-        assert await executions.rescue(on.db) == 1
+        assert await calls.rescue(on.db) == 1
         await on.play()
     rows = await attempts(on)
     assert [row[0] for row in rows] == ["failed"] * attempt_limit
@@ -184,7 +184,7 @@ async def test_a_worker_that_comes_back_ends_the_doubt_about_its_call(stage) -> 
     playing = asyncio.create_task(on.play())
     assert await asyncio.to_thread(begun.wait, 10)
     await lose_leases(on)
-    assert await executions.rescue(on.db) == 1
+    assert await calls.rescue(on.db) == 1
     (call,) = await on.calls(run_id)
     assert call.state is CallState.IN_DOUBT
     release.set()
@@ -205,7 +205,7 @@ async def test_the_heartbeat_keeps_a_long_call(stage) -> None:
     assert await asyncio.to_thread(begun.wait, 10)
     await lose_leases(on)
     await on.services.heartbeat.beat()
-    assert await executions.rescue(on.db) == 0
+    assert await calls.rescue(on.db) == 0
     release.set()
     await playing
     assert (await attempts(on))[0][0] == "succeeded"
@@ -266,7 +266,7 @@ async def test_an_idempotent_tool_is_retried_with_the_same_key(stage) -> None:
     on.model.script(proposing("pay"), "Paid.")
     run_id = await on.go("worker", "go")
     await lose_leases(on)
-    assert await executions.rescue(on.db) == 1
+    assert await calls.rescue(on.db) == 1
     await on.play()
     assert len(keys) == 2
     assert len(set(keys)) == 1
@@ -400,9 +400,9 @@ async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> N
     claim = await alone.claim(on.db, call.id, worker="w", idempotent=False)
     assert claim is not None
     await lose_leases(on)
-    await executions.rescue(on.db)
+    await calls.rescue(on.db)
     for _ in range(2):  # the answer to the first look may be lost, too
-        assert await executions.find_claim(on.db, call.run_id, call.id, claim.execution_id) is None
+        assert await calls.find_claim(on.db, call.run_id, call.id, claim.execution_id) is None
     late_results = await on.sql(
         "SELECT 1 FROM audit_event WHERE event = :event", event=AuditKind.EXECUTION_LATE_RESULT
     )
@@ -422,11 +422,11 @@ async def test_a_call_that_ends_its_workers_is_not_tried_for_ever(
         return ""
 
     on, call = await ready(stage, crash)
-    for _ in range(executions.MAX_ATTEMPTS):
+    for _ in range(calls.MAX_ATTEMPTS):
         claimed = await alone.claim(on.db, call.id, worker="w", idempotent=True, read_only=read_only)
         assert claimed is not None
         await lose_leases(on)
-        assert await executions.rescue(on.db) == 1
+        assert await calls.rescue(on.db) == 1
     assert await alone.claim(on.db, call.id, worker="w", idempotent=True) is None
     assert [row[0] for row in await attempts(on)] == ["failed", "failed", ends]
     lines = await on.sql("SELECT body ->> 'line' FROM delivery WHERE kind = 'run_line'")

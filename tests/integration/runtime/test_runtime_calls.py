@@ -18,7 +18,8 @@ from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
-from agent.usecases import executions, requests, runs
+from agent.usecases import calls as call_usecases
+from agent.usecases import requests, runs
 from signoff.values import Person
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone
@@ -352,7 +353,7 @@ async def test_what_began_in_time_is_repeated_later(stage, table) -> None:
     await on.vote(call, Verdict.APPROVE)
     assert await alone.claim(on.db, call.id, worker="gone", idempotent=True)
     await on.sql("UPDATE execution SET lease_until = clock_timestamp() - interval '1 second'")
-    assert await executions.rescue(on.db) == 1
+    assert await call_usecases.rescue(on.db) == 1
     await on.play()
     assert table.done == [1]
 

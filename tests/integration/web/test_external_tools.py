@@ -14,7 +14,7 @@ import pytest
 
 from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
-from agent.usecases import executions, pause, requests
+from agent.usecases import calls, pause, requests
 from signoff import Agent, function_agent, step, tool
 from tests.integration.asking import write
 from tests.integration.service.conftest import until
@@ -241,7 +241,7 @@ async def test_silence_leaves_a_doubt_that_people_settle(
     call = (await _handed_out(warehouse))["call_id"]
     first = await _claimed(warehouse, call)
     await write(service.house.db, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    await executions.rescue(service.house.db)  # unless the service's own sweep was quicker
+    await calls.rescue(service.house.db)  # unless the service's own sweep was quicker
     in_doubt = "SELECT id FROM execution WHERE status = 'in_doubt'"
     (doubt,) = await until(lambda: service.house.column(in_doubt))
     report = {"token": first["token"], "status": "failed", "error": "the van broke down"}

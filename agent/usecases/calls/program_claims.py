@@ -16,8 +16,8 @@ from agent.domain.request import RequestStatus
 from agent.store import call_locks, calls, executions
 from agent.store.approvals import ProgramApproval
 from agent.store.executions import ProgramAttempt
-from agent.usecases.attempts import Claim
-from agent.usecases.executions.claims import decided_action
+from agent.usecases.calls.attempts import Claim
+from agent.usecases.calls.claims import decided_action
 from signoff.errors import Conflict
 from signoff.values import Action
 

@@ -1,17 +1,19 @@
-"""Approvals that end before their action begins."""
+"""Approved calls that end before they begin: void, called off, or not claimed in time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.judgement import Judgement
 from agent.domain.policy import check_epoch
-from agent.domain.run import AnswerKind, CallState
+from agent.domain.run import AnswerKind, CallAnswer, CallState
 from agent.store import (
     audit,
     call_locks,
@@ -25,10 +27,12 @@ from agent.store import (
 )
 from agent.store.audit import AuditEntry
 from agent.store.call_locks import StoredCall
+from agent.store.calls import OverdueCall
 from agent.store.ids import new_id
 from agent.store.requests import NewRequest
 from agent.store.runs import LockedRun
-from agent.usecases import attempts
+from agent.usecases.batches import FailedItems, isolate_failures
+from agent.usecases.calls import attempts
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.description import bounded
 from signoff.errors import Conflict
@@ -132,3 +136,37 @@ async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun | None, Store
     if call is None or call.run_id != run_id:
         raise NotFound(f"no tool call {call_id}")
     return run, call
+
+
+UNCLAIMED = "no program claimed it in time"
+
+
+async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
+    """End calls that no program has claimed in time. An approval that its program has read is left in doubt."""
+    return await isolate_failures(db, calls.lock_overdue, _lapse, size=batch_size, broken=_BROKEN)
+
+
+_BROKEN = FailedItems("lapse")
+
+
+def _answer(call: OverdueCall) -> CallAnswer:
+    """What was claimed before, or read by a program that may act, may have had its effect."""
+    unbegun = not call.attempted and call.handed_over_at is None
+    return CallAnswer(AnswerKind.NOTHING_DONE if unbegun else AnswerKind.ERROR, UNCLAIMED)
+
+
+async def _lapse(tx: Transaction, due: Sequence[OverdueCall]) -> None:
+    asked = [(each, each.request_id, each.destination) for each in due]
+    heads = await audit.lock_heads(tx, [request_subject(request) for _, request, _ in asked if request])
+    at = next((head.at for head in heads.values()), None)
+    calls.lapse(tx, {each.id: _answer(each) for each in due}, at)
+    tx.wake(*(Wakeup.call(each.id, each.agent) for each in due if each.run_id is not None))
+    for each, request_id, destination in asked:
+        if request_id is None or destination is None:
+            continue
+        read = each.handed_over_at.isoformat() if each.handed_over_at else None
+        entry = AuditEntry(AuditKind.APPROVAL_LAPSED, audit.SYSTEM, {"handed_over": read} if read else {})
+        audit.append(tx, heads[request_subject(request_id)], entry)
+        name = "handed_over" if read else "lapsed"
+        line = outbox.request_line(destination, request_id, name, None, at=read)
+        outbox.enqueue(tx, [outbox.card(destination, request_id), line])

@@ -19,8 +19,8 @@ from agent.fault_points import point
 from agent.store import audit, call_locks, calls, executions, judgements, limits, outbox, runs
 from agent.store.audit import ChainHead
 from agent.store.call_locks import ReadyCall, StoredCall
-from agent.usecases import attempts
-from agent.usecases.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
+from agent.usecases.calls import attempts
+from agent.usecases.calls.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
 from agent.usecases.waves import SKIPPED, JointUseCase, Settled, Skipped
 from signoff.errors import SignoffError
 from signoff.values import Action
