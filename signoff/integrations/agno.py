@@ -33,7 +33,9 @@ from weakref import WeakValueDictionary
 from signoff.integrations.extras import missing_framework
 
 try:
+    from agno.exceptions import RunCancelledException
     from agno.models.response import ToolExecution
+    from agno.run.base import RunStatus
     from agno.run.requirement import RunRequirement
     from agno.team import Team
     from agno.tools import tool
@@ -64,11 +66,13 @@ from signoff.integrations.agno_runs import (
     functions_named,
     has_ended,
     id_of,
+    is_cancelled,
     is_run_of,
     latest_of,
     paused_runs,
     place_of,
     run_asking,
+    store_cancelled,
     stored_run,
     task_of,
 )
@@ -98,8 +102,9 @@ Call = tuple[str, str, bytes]
 
 @dataclass(frozen=True)
 class _Decided:
-    """`limit`: how long the claim may wait for people."""
+    """`run` is the outermost one, such as the team's; `limit`: how long the claim may wait for people."""
 
+    run: str
     outcome: Approval | AttemptOutcome
     limit: WaitLimit
     claim: ClaimedAction | None = None
@@ -186,7 +191,7 @@ class AgnoApprovals:
         Another call, from any process, resumes the same questions; only one process at a time may drive a run. Refused
         calls, and calls of unguarded tools, are rejected with the reason as note. A call that an earlier process ran is
         answered with its outcome. A run that also waits for user input or external execution is returned: set that in
-        its ``requirements`` and call this again.
+        its ``requirements`` and call this again. A cancelled run is stored as such and returned.
 
         Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
         ApiError, Conflict and Unreachable. The run then stays paused.
@@ -195,15 +200,20 @@ class AgnoApprovals:
         async with self._lock(id_of(run)):
             present = latest_of(run, await stored_run(agent, id_of(run)))
             while present.is_paused:
+                if await is_cancelled(id_of(run)):
+                    await store_cancelled(agent, present)
+                    break
                 await self._decide(agent, present, limit)
                 if not all(each.is_resolved() for each in present.requirements or ()):
                     break
                 asking = {id_of(run), *(run_asking(run, each) for each in present.requirements or ())}
                 try:
-                    present = await continued_run(agent, present)
+                    present = await self._continued(agent, present)
                 finally:
                     await self._forget(asking)
                 self._open_of(agent).pop(id_of(run), None)
+            if present.status is RunStatus.cancelled:
+                await self._close_cancelled(agent, id_of(run))
             return present
 
     async def resume_paused(self, agent: Runner) -> list[Run]:
@@ -226,7 +236,7 @@ class AgnoApprovals:
                 continue
             except TimeoutError:
                 continue
-            if not run.is_paused:
+            if run.status not in (RunStatus.paused, RunStatus.cancelled):
                 resumed.append(run)
         await self._close_left(agent, known)
         return resumed
@@ -277,6 +287,18 @@ class AgnoApprovals:
                 ours.pop(run_id, None)
             elif has_ended(run):
                 self._left |= ours.pop(run_id, set())
+        await self._withdraw_left()
+
+    async def _close_cancelled(self, agent: Runner, run_id: str) -> None:
+        """What the service does not answer is left to the next look."""
+        try:
+            await self._find_open(agent, {run_id})
+        except (ApiError, Unreachable) as error:
+            log.warning("could not look for questions of the cancelled run %s: %s", run_id, error)
+        self._left |= self._open_of(agent).pop(run_id, set())
+        await self._withdraw_left()
+
+    async def _withdraw_left(self) -> None:
         for name in [*self._left]:
             try:
                 await self._client.withdraw(name)
@@ -302,6 +324,13 @@ class AgnoApprovals:
             except TimeoutError:
                 continue
 
+    async def _continued(self, agent: Runner, run: Run) -> Run:
+        """Unless it was ended or cancelled while people were deciding."""
+        stored = await stored_run(agent, id_of(run))
+        if stored is not None and has_ended(stored):
+            return stored
+        return run if await is_cancelled(id_of(run)) else await continued_run(agent, run)
+
     async def _decide(self, agent: Runner, run: Run, limit: WaitLimit) -> None:
         waiting = [each for each in run.requirements or () if each.needs_confirmation]
         calls = [cast("ToolExecution", each.tool_execution) for each in waiting]
@@ -321,7 +350,7 @@ class AgnoApprovals:
             )
         finally:
             self._left |= earlier - ours.get(id_of(run), set())
-        decided = [each if isinstance(each, str) else _Decided(each, limit) for each in outcomes]
+        decided = [each if isinstance(each, str) else _Decided(id_of(run), each, limit) for each in outcomes]
         if isinstance(agent, Team):
             decided = await self._claimed(decided)
         for requirement, name, call, each in zip(waiting, names, calls, decided, strict=True):
@@ -358,7 +387,7 @@ class AgnoApprovals:
     async def _give_back(self, decided: Iterable[_Decided | str]) -> None:
         for each in decided:
             if isinstance(each, _Decided) and each.claim is not None:
-                error = SignoffError("not begun: the team's run went on, or stopped, without it")
+                error = SignoffError("not begun: the run went on, or stopped, without it")
                 await report_outcome(self._client, each.claim, time.monotonic(), error=error)
 
     async def _outcome(
@@ -367,6 +396,8 @@ class AgnoApprovals:
         """Agno cannot tell two calls of a turn apart by one id, so it could run one with the arguments of the other."""
         call = cast("ToolExecution", waiting.tool_execution)
         name, given = str(call.tool_name), call.tool_args or {}
+        if await is_cancelled(run_asking(run, waiting)):
+            return f"{name} did not run: its run was cancelled"
         if not once:
             return unusable(name, shared_id(call.tool_call_id))
         if (read := self._reader_of(agent, waiting, call.tool_name)) is None:
@@ -401,7 +432,8 @@ class AgnoApprovals:
         """A cancelled call is left for people to settle."""
         name, asked = call.function.name, call.arguments or {}
         context = call.function._run_context  # noqa: SLF001 - Agno has no other way to tell a tool its run
-        decided = self._decided.pop(_call(context.run_id if context else "", call.call_id, asked), None)
+        run_id = context.run_id if context else ""
+        decided = self._decided.pop(_call(run_id, call.call_id, asked), None)
         if decided is None:
             raise SignoffError(f"{name} was not confirmed through Signoff, so it does not run")
         outcome = decided.outcome
@@ -410,6 +442,7 @@ class AgnoApprovals:
                 return outcome.text
             raise SignoffError(f"{name} failed in an earlier attempt, and was not repeated")
         injected = {each: value for each, value in values.items() if each not in asked}
+        await self._stop_if_cancelled(run_id, decided)
         if outcome.status == "not_required":
             return await _invoked(inner, injected | dict(outcome.arguments))
         try:
@@ -417,7 +450,9 @@ class AgnoApprovals:
         except CollaborationError as refusal:  # people were asked again
             return f"{name} was not done: {refusal}"
         except (SignoffError, TimeoutError) as reason:
+            await self._stop_if_cancelled(run_id, decided)  # Agno forgets it with the run that is left
             raise RunLeft(reason) from reason
+        await self._stop_if_cancelled(run_id, replace(decided, claim=claim))
         began = time.monotonic()
         try:
             judged_values(read, written_by_type, claim.arguments)
@@ -428,6 +463,13 @@ class AgnoApprovals:
         plain = result.content if isinstance(result, ToolResult) else result
         await report_outcome(self._client, claim, began, result=plain)
         return with_note(result, outcome)
+
+    async def _stop_if_cancelled(self, run_id: str, decided: _Decided) -> None:
+        """Agno itself looks only after the model's answer, when the tool has run."""
+        for each in {run_id, decided.run}:
+            if await is_cancelled(each):
+                await self._give_back([decided])
+                raise RunCancelledException(f"the run {each} was cancelled")
 
     def _lock(self, run_id: str) -> asyncio.Lock:
         return self._locks.setdefault(run_id, asyncio.Lock())

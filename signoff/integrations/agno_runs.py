@@ -11,6 +11,7 @@ try:
     from agno.db.base import AsyncBaseDb
     from agno.run.agent import RunOutput
     from agno.run.base import RunStatus
+    from agno.run.cancel import ais_cancelled
     from agno.run.requirement import RunRequirement
     from agno.run.team import TeamRunOutput
     from agno.team import Team
@@ -59,6 +60,25 @@ async def stored_run(agent: Runner, run_id: str) -> Run | None:
     else:
         raise ValueError(NO_DB)
     return found if isinstance(found, Run) else None
+
+
+async def is_cancelled(run_id: str) -> bool:
+    """Whether Agno's cancellation manager was told to cancel it: in this process, or in all that share its Redis.
+
+    Agno stores nothing for a run that is paused.
+    """
+    return await ais_cancelled(run_id)
+
+
+async def store_cancelled(agent: Runner, run: Run) -> None:
+    """So that it stays cancelled in every process, and for AgentOS."""
+    run.status = RunStatus.cancelled
+    run.requirements = [each for each in run.requirements or () if each.is_resolved()]
+    session = str(run.session_id)
+    if isinstance(agent.db, AsyncBaseDb):
+        await agent.db.upsert_run(run, session, user_id=run.user_id)
+    elif agent.db is not None:
+        await asyncio.to_thread(agent.db.upsert_run, run, session, user_id=run.user_id)
 
 
 async def paused_runs(agent: Runner) -> list[Run]:

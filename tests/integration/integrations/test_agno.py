@@ -18,13 +18,15 @@ from agno.db.sqlite import SqliteDb
 from agno.models.openai import OpenAIChat
 from agno.os import AgentOS
 from agno.run.base import RunStatus
+from agno.run.cancel import acleanup_run
 from agno.tools import tool
 from agno.tools.function import Function
 
 from signoff.client import AsyncApprovalClient
 from signoff.client.operations import WaitLimit
-from signoff.errors import AlreadyClaimed
+from signoff.errors import AlreadyClaimed, Unreachable
 from signoff.integrations.agno import AgnoApprovals
+from signoff.integrations.agno_runs import store_cancelled
 from tests.integration.integrations.conftest import ROOT, Desk, until
 from tests.integration.web.line import a_line
 from tests.integration.web.test_client import http_answer
@@ -73,6 +75,7 @@ async def cleaner(actors: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
     agent = Cleaner(actors, tmp_path / "runs.db")
     yield agent
     await agent.client.close()
+    await acleanup_run("run-1")
 
 
 async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
@@ -207,16 +210,118 @@ async def test_a_card_closes_with_the_run_that_agent_os_continues(actors: Desk, 
         with pytest.raises(TimeoutError):
             await cleaner.begin(key=key)
     assert await cleaner.approvals.resume_paused(cleaner.agent) == []
-    app = AgentOS(agents=[cleaner.agent], telemetry=False).get_app()
     run: Any = cleaner.agent.db.get_run("run-1")  # type: ignore[union-attr]
     tools = [each.to_dict() | {"confirmed": False, "confirmation_note": "Not now"} for each in run.tools]
     fields = {"tools": json.dumps(tools), "session_id": run.session_id, "stream": "false"}
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://agent-os") as client:
+    async with agent_os(cleaner) as client:
         answer = await client.post("/agents/cleaner/runs/run-1/continue", data=fields)
         assert answer.status_code == 200, answer.text
     assert await cleaner.approvals.resume_paused(cleaner.agent) == []
     assert await actors.statuses() == ["cancelled", "waiting"]
     assert not cleaner.deleted
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_run_that_agent_os_cancelled_runs_nothing(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path, restarted: bool
+) -> None:
+    """AgentOS' `/cancel` of a paused run closes its card at the next look, no other, and is stored: another process
+    runs nothing either, and closes what was left open.
+    """
+    cleaner.approvals._timeout = WaitLimit.of(0)
+    for key in ("run-1", "run-2"):
+        with pytest.raises(TimeoutError):
+            await cleaner.begin(key=key)
+    await cancel(cleaner)
+    db: Any = cleaner.agent.db
+    if restarted:  # it was stored, and the process died before the service answered
+        await store_cancelled(cleaner.agent, db.get_run("run-1"))
+        await acleanup_run("run-1")
+        looking = Cleaner(actors, tmp_path / "runs.db")
+    else:
+        looking = cleaner
+    assert await looking.approvals.resume_paused(looking.agent) == []
+    assert await actors.statuses() == ["cancelled", "waiting"]
+    assert db.get_run("run-1").status is RunStatus.cancelled
+    later = Cleaner(actors, tmp_path / "runs.db")
+    assert (await later.begin()).status is RunStatus.cancelled
+    session = {"session_id": "run-1", "stream": "false"}
+    async with agent_os(later) as client:
+        answer = await client.post("/agents/cleaner/runs/run-1/continue", data=session)
+    assert answer.status_code == 409, answer.text
+    assert cleaner.deleted == looking.deleted == later.deleted == []
+    for each in {later, looking} - {cleaner}:
+        await each.client.close()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+async def test_an_approval_of_a_cancelled_run_starts_nothing(
+    actors: Desk, cleaner: Cleaner, stored: bool
+) -> None:
+    """Who cancels while people are asked has cancelled it, whether Agno's memory says so or its database."""
+    running = cleaner.begin()
+    request = await actors.asked()
+    if stored:
+        db: Any = cleaner.agent.db
+        await store_cancelled(cleaner.agent, db.get_run("run-1"))
+    else:
+        await cancel(cleaner)
+    await actors.decide(request)
+    assert (await running).status is RunStatus.cancelled
+    assert (await cleaner.begin()).status is RunStatus.cancelled
+    assert not cleaner.deleted
+    assert await actors.executions() == []
+
+
+async def test_a_cancelled_run_closes_without_another_look(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path
+) -> None:
+    """A program that only calls `run` withdraws the question of a run that is cancelled."""
+    cleaner.approvals._timeout = WaitLimit.of(0)
+    with pytest.raises(TimeoutError):
+        await cleaner.begin()
+    db: Any = cleaner.agent.db
+    await store_cancelled(cleaner.agent, db.get_run("run-1"))
+    later = Cleaner(actors, tmp_path / "runs.db")
+    assert (await later.begin()).status is RunStatus.cancelled
+    assert await actors.statuses() == ["cancelled"]
+    await later.client.close()
+
+
+@pytest.mark.parametrize("answer", [None, "503 Service Unavailable"])
+async def test_a_run_cancelled_during_its_claim_runs_nothing(
+    actors: Desk, cleaner: Cleaner, monkeypatch: pytest.MonkeyPatch, answer: str | None
+) -> None:
+    """The guard looks again after the claim: what was not begun is reported, and a claim that fails does not make Agno
+    forget the cancellation.
+    """
+    claim = cleaner.client.claim
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        await cancel(cleaner)
+        if answer is not None:
+            raise Unreachable(answer)
+        return await claim(*args, **options)
+
+    monkeypatch.setattr(cleaner.client, "claim", slow)
+    running = cleaner.begin()
+    await actors.decide(await actors.asked())
+    assert (await running).status is RunStatus.cancelled
+    monkeypatch.undo()
+    assert (await cleaner.begin()).status is RunStatus.cancelled
+    assert not cleaner.deleted
+    assert await actors.executions() == ([] if answer else ["failed"])
+
+
+def agent_os(cleaner: Cleaner) -> httpx.AsyncClient:
+    app = AgentOS(agents=[cleaner.agent], telemetry=False).get_app()
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://agent-os")
+
+
+async def cancel(cleaner: Cleaner, run: str = "run-1") -> None:
+    async with agent_os(cleaner) as client:
+        answer = await client.post(f"/agents/cleaner/runs/{run}/cancel")
+    assert answer.status_code == 200, answer.text
 
 
 async def test_a_question_is_withdrawn_after_the_trouble(

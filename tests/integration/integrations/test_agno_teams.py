@@ -13,6 +13,7 @@ from agno.agent import Agent
 from agno.db.sqlite import SqliteDb
 from agno.models.openai import OpenAIChat
 from agno.run.base import RunStatus
+from agno.run.cancel import acancel_run, acleanup_run
 from agno.team import Team
 from agno.tools import tool
 
@@ -86,6 +87,7 @@ async def crew(actors: Desk, tmp_path: Path) -> AsyncIterator[Crew]:
     made = Crew(actors, tmp_path / "runs.db")
     yield made
     await made.client.close()
+    await acleanup_run("run-1")
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -169,3 +171,39 @@ async def test_a_member_without_a_guard_is_refused(actors: Desk, tmp_path: Path)
     assert "it has no guard" in told(actors)
     assert (crew.deleted, await actors.statuses()) == ([], [])
     await crew.client.close()
+
+
+@pytest.mark.parametrize("whose", ["team", "member"])
+async def test_a_cancelled_run_of_a_team_runs_nothing(actors: Desk, crew: Crew, whose: str) -> None:
+    """A team's cancelled run ends, and a member's is rejected in a team that goes on: the card closes, nothing runs."""
+    crew.model.script(delegate(), [("delete_records", FIFTY)], "The member is done.", "All done.")
+    crew.approvals._timeout = WaitLimit.of(0)
+    with pytest.raises(TimeoutError):
+        await crew.begin()
+    paused: Any = crew.db.get_run("run-1")
+    await acancel_run("run-1" if whose == "team" else paused.requirements[0].member_run_id)
+    resumed = await crew.approvals.resume_paused(crew.team)
+    stored: Any = crew.db.get_run("run-1")
+    assert [each.run_id for each in resumed] == (["run-1"] if whose == "member" else [])
+    assert stored.status == (RunStatus.completed if whose == "member" else RunStatus.cancelled)
+    assert await actors.statuses() == ["cancelled"]
+    assert not crew.deleted
+
+
+async def test_a_team_cancelled_after_its_claim_gives_it_back(
+    actors: Desk, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A team's approvals are claimed before it continues: cancelled then, the attempt is reported as not begun."""
+    crew.model.script(delegate(), [("delete_records", FIFTY)], "The member is done.", "All done.")
+    claim = crew.client.claim
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        await acancel_run("run-1")
+        return await claim(*args, **options)
+
+    monkeypatch.setattr(crew.client, "claim", slow)
+    running = crew.begin()
+    await actors.decide(await actors.asked())
+    assert (await running).status is RunStatus.cancelled
+    assert await actors.executions() == ["failed"]
+    assert not crew.deleted
