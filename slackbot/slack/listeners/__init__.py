@@ -8,41 +8,35 @@ from slackbot.slack.bolt_app import new_app
 from slackbot.slack.listeners import (
     agent_form,
     answers,
-    app_home,
     cancel,
     catch_all,
     clicks,
     details,
-    directory_changes,
+    events,
     forms,
-    home_workspace,
-    list_buttons,
+    listing,
     messages,
-    resume,
-    settlements,
+    middleware,
     slash_commands,
-    unstorable_texts,
+    thread_buttons,
 )
 from slackbot.slack.listeners.context import BackgroundTasks, ListenerContext
 
 __all__ = ["BackgroundTasks", "ListenerContext", "new_app", "register"]
 
 _ROOMS = (
-    home_workspace,
-    unstorable_texts,
+    middleware,
     clicks,
     details,
     answers,
-    settlements,
-    resume,
-    list_buttons,
+    thread_buttons,
+    listing,
     forms,
     agent_form,
     cancel,
     slash_commands,
-    app_home,
+    events,
     messages,
-    directory_changes,
 )
 
 

@@ -16,7 +16,7 @@ from slackbot.cards import (
     read_agent_modal,
 )
 from slackbot.cards.values import AGENT_BLOCK
-from slackbot.slack.listeners.button_click import person_of
+from slackbot.slack.listeners.buttons import person_of
 from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext, log_failed
 from slackbot.slack.listeners.modals import draw, show

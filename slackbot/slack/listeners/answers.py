@@ -20,7 +20,7 @@ from slackbot.cards import (
 from slackbot.masking import clean_text, hidden_in_run
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.visibility import visible_runs
-from slackbot.slack.listeners.button_click import person_of
+from slackbot.slack.listeners.buttons import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import Shown, Then, fill, show, tell

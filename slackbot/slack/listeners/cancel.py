@@ -9,8 +9,7 @@ from agent.domain.errors import NotFound
 from signoff.values import Person
 from slackbot.cards import ACTION_CANCEL_RUN
 from slackbot.reviewing import cancel as cancellation
-from slackbot.slack.listeners.button_click import person_of
-from slackbot.slack.listeners.buttons import add_button, on_id
+from slackbot.slack.listeners.buttons import add_button, on_id, person_of
 from slackbot.slack.listeners.context import ListenerContext
 
 PATH = "slack_list"

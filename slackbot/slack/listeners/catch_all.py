@@ -8,8 +8,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from slackbot.cards import ACTION_LINK, notice_modal
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.form_answers import NOT_RECORDED
-from slackbot.slack.listeners.modals import tell
+from slackbot.slack.listeners.modals import NOT_RECORDED, tell
 
 OLD_BUTTON = "This button comes from an older version of Signoff and no longer works. Nothing was recorded."
 OLD_FORM = "This form comes from an older version of Signoff and no longer works. Nothing was recorded."

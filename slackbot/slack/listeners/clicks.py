@@ -27,11 +27,10 @@ from slackbot.cards import (
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits, settlements, votes
 from slackbot.slack.listeners import details, grants
-from slackbot.slack.listeners.button_click import ButtonClick, card_of, waiting_card_of
-from slackbot.slack.listeners.buttons import add_button, on_id
+from slackbot.slack.listeners.buttons import ButtonClick, add_button, card_of, on_id, waiting_card_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.edits import form_for
+from slackbot.slack.listeners.forms import edit_form
 from slackbot.slack.listeners.modals import show
 
 FORM_NOT_OPENED = (
@@ -85,7 +84,7 @@ async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any
 
 async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
     try:
-        form = await form_for(ctx, await waiting_card_of(ctx, click), click)
+        form = await edit_form(ctx, await waiting_card_of(ctx, click), click)
     except NotFound:
         return edits.NOT_SERVED
     return await show(ctx, body, form, FORM_NOT_OPENED)

@@ -23,7 +23,7 @@ from slackbot.cards import (
 from slackbot.masking import clean_view
 from slackbot.reviewing.visibility import visible_request
 from slackbot.slack.listeners import modals
-from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
+from slackbot.slack.listeners.buttons import ButtonClick, card_of, person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import show, tell

@@ -11,6 +11,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from agent.database.errors import DatabaseRefuses
 from agent.domain.errors import DOUBTFUL, OUTDATED, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
+from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS
 from agent.runtime.judging.edits import schema_of
 from signoff.errors import MalformedArguments
@@ -20,19 +21,20 @@ from slackbot.cards import (
     CALLBACK_SAVE_GRANT,
     CALLBACK_VOTE,
     edit_errors,
+    edit_modal,
     notice_modal,
     read_edit,
     reason_of,
 )
 from slackbot.cards.values import REASON_BLOCK
+from slackbot.masking import clean_view
 from slackbot.reviewing import edits
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN, cast_vote
 from slackbot.slack.listeners import details, grants
-from slackbot.slack.listeners.button_click import ButtonClick, card_of
+from slackbot.slack.listeners.buttons import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
 from slackbot.slack.listeners.context import ListenerContext, log_failed
-from slackbot.slack.listeners.edits import PATH as EDIT_PATH
-from slackbot.slack.listeners.form_answers import NOT_RECORDED, FormError, on_last_input
+from slackbot.slack.listeners.modals import NOT_RECORDED, FormError, Shown, on_last_input
 
 PATH = "slack_modal"
 
@@ -146,3 +148,13 @@ def _refused(view: dict[str, Any], refused: Refused) -> FormError:
     if refused.code in DOUBTFUL:
         return FormError(on_last_input(view, refused.sentence), refused.sentence)
     return FormError(notice=refused.sentence)
+
+
+EDIT_PATH = "slack_edit"
+
+
+async def edit_form(ctx: ListenerContext, view: RequestView, click: ButtonClick) -> Shown:
+    """Raises Refused if edits are not allowed, and NotFound."""
+    if not view.rule.allow_edit:
+        raise Refused(Refusal.EDIT_NOT_ALLOWED)
+    return edit_modal(await clean_view(view), schema_of(ctx.agents, view), click.carry())

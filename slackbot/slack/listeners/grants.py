@@ -16,10 +16,9 @@ from slackbot.cards.grant_form import grant_modal
 from slackbot.cards.grant_preview import MAX_CARRIED, MAX_LINKS, preview_modal
 from slackbot.reviewing import grants
 from slackbot.slack.listeners import details
-from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of, waiting_card_of
+from slackbot.slack.listeners.buttons import ButtonClick, card_of, person_of, waiting_card_of
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.form_answers import FormError
-from slackbot.slack.listeners.modals import show
+from slackbot.slack.listeners.modals import FormError, show
 
 NO_GRANT = "No grant was given"
 PATH = "slack_grant"

@@ -1,11 +1,15 @@
 """Replies in an agent's thread go to its run; mentions and direct messages start agents.
 
+A direct message is `help`, `run AGENT TASK`, or a task for the default agent.
 A word in a request's thread decides nothing. Exceptions are not caught: Slack then sends the event again, and the
 message's place is the key by which it counts once.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,13 +18,12 @@ from slack_bolt.async_app import AsyncApp
 from agent.domain.errors import DOUBTFUL, Refused
 from agent.store import views
 from agent.usecases import requests, runs
-from slackbot.cards import Card, refusal_text, usage
+from signoff.values import Person
+from slackbot.cards import DIRECT, Card, refusal_text, usage
 from slackbot.reviewing.members import NotAMember, check_member
-from slackbot.slack.listeners import direct_messages
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.incoming_message import IncomingMessage
-from slackbot.slack.listeners.run_starts import split, start
-from slackbot.slack.listeners.unstorable_texts import objection
+from slackbot.slack.listeners.middleware import objection
+from slackbot.slack.listeners.run_starts import begin, misunderstood, split, start, unescape
 from slackbot.slack_api.client import SlackUnavailable
 
 NOT_HERE = (
@@ -39,7 +42,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             return
         heard = message.words and message.thread_ts and await _reply(ctx, message, tell=True)
         if message.direct and not heard:
-            await direct_messages.answer(ctx, message)
+            await answer(ctx, message)
 
     @app.event("app_mention")
     async def mention(event: dict[str, Any]) -> None:
@@ -121,3 +124,75 @@ async def _add(ctx: ListenerContext, run_id: UUID, message: IncomingMessage) -> 
 
 def _reply_ephemeral(ctx: ListenerContext, message: IncomingMessage, card: Card) -> None:
     ctx.post_ephemeral(message.channel_id, message.person.user_id, card, message.thread_ts)
+
+
+_MESSAGE_SUBTYPES = (None, "thread_broadcast", "file_share")
+_MENTION = re.compile(r"\s*<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>[\s:,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """A person's message, without a leading mention of us. `direct`: in the person's conversation with the app."""
+
+    person: Person
+    channel_id: str
+    ts: str
+    thread_ts: str | None
+    words: str
+    direct: bool
+
+    @property
+    def key(self) -> str:
+        """Identifies the message: a mention arrives as two events, each possibly several times."""
+        return f"message:{self.channel_id}:{self.ts}"
+
+    @classmethod
+    def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
+        """`None` unless a person wrote it now: for edits, joins, bots and our own."""
+        user = event.get("user")
+        if event.get("subtype") not in _MESSAGE_SUBTYPES or event.get("bot_id") or not isinstance(user, str):
+            return None
+        if user == ctx.directory.own_bot_user_id:
+            return None
+        text = event.get("text") or ""
+        called = _MENTION.match(text)
+        if called and called["user"] == ctx.directory.own_bot_user_id:
+            text = text[called.end() :]
+        team_id = event.get("user_team") or event.get("source_team") or event.get("team")
+        return cls(
+            Person(team_id or ctx.directory.own_team_id, user),
+            event["channel"],
+            event["ts"],
+            event.get("thread_ts"),
+            unescape(text).strip(),
+            direct=event.get("channel_type") == "im",
+        )
+
+
+async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
+    async with ctx.in_budget():
+        reply = await _start(ctx, message)
+    if reply is not None:
+        ctx.post(message.channel_id, reply, message.thread_ts)
+
+
+async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:
+    """`None`: the run has started. The message's key makes a repeated event one run."""
+    if problem := objection(message.words):
+        return Card(refusal_text(problem), [])
+    verb, rest = split(message.words)
+    if verb.lower() == "run":
+        name, task = split(rest)
+        agent = ctx.agents.find(name)
+        if agent is None or not task:
+            return misunderstood(ctx, name, task)
+    else:
+        agent, task = (
+            ctx.agents.find(ctx.services.policies.last_loaded.defaults.default_agent or ""),
+            message.words,
+        )
+        if agent is None or message.words.lower().rstrip("!?. ") in ("", "help"):
+            return usage(DIRECT)
+    place = {"channel_id": message.channel_id, "start_key": message.key}
+    begun = await begin(ctx, message.person, agent, task, **place, by="slack:direct")
+    return Card(refusal_text(begun), []) if isinstance(begun, str) else None

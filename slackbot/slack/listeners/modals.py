@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from agent.database.background import start_task
@@ -13,8 +14,26 @@ from agent.database.failure_log import log_failure
 from agent.domain.errors import Refused
 from slackbot.cards import notice_modal, refusal_text
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.form_answers import NOT_RECORDED
 from slackbot.slack_api.client import RateLimited, SlackError, SlackRefused
+
+NOT_RECORDED = "Not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class FormError:
+    """Input errors by block_id, a message under a heading, or the next step."""
+
+    errors: dict[str, str] = field(default_factory=dict)
+    notice: str = ""
+    heading: str = NOT_RECORDED
+    next_step: dict[str, Any] | None = None
+
+
+def on_last_input(view: dict[str, Any], problem: str) -> dict[str, str]:
+    """Slack accepts errors for inputs only: use the last one, next to the button."""
+    inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
+    return {inputs[-1]: problem} if inputs else {}
+
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from slackbot.cards import (
 )
 from slackbot.reviewing.edits import NOTHING_CHANGED
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
-from slackbot.slack.listeners import edits
+from slackbot.slack.listeners import forms
 from tests.integration.asking import GRACE, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
@@ -60,7 +60,7 @@ async def test_an_edit_is_a_new_revision(house: House) -> None:
     )
     assert LOOKED_UP == [{"order_id": 7, "amount": 40, "note": "as agreed"}]
     assert house.rows("SELECT detail ->> 'path' FROM audit_event WHERE event = 'request.edited'") == [
-        (edits.PATH,)
+        (forms.EDIT_PATH,)
     ]
 
 

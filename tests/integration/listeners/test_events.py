@@ -8,7 +8,7 @@ from slack_bolt.async_app import AsyncApp
 
 from agent.database.pools import Database
 from signoff.values import Person
-from slackbot.slack.listeners.directory_changes import NOT_SUBSCRIBED
+from slackbot.slack.listeners.events import NOT_SUBSCRIBED
 from slackbot.slack_api import manifest
 from tests.integration.asking import TEAM
 from tests.integration.listeners.conftest import House, open_house

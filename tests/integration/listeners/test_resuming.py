@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.domain.errors import Refusal, sentence
 from agent.usecases import runs
 from slackbot.cards import ACTION_RESUME_RUN
-from slackbot.slack.listeners import resume
+from slackbot.slack.listeners import thread_buttons
 from tests.integration import alone
 from tests.integration.asking import ADA, TEAM
 from tests.integration.listeners.conftest import House
@@ -31,4 +31,4 @@ async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> N
         ("U0ADA",)
     ]
     assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked
-    await house.ephemeral("U0ADA", resume.NOT_FAILED)
+    await house.ephemeral("U0ADA", thread_buttons.NOT_FAILED)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
-from slackbot.slack.listeners.unstorable_texts import objection
+from slackbot.slack.listeners.middleware import objection
 from tests.integration.listeners.conftest import House
 from tests.integration.listeners.test_commands import runs
 from tests.integration.listeners.test_edits import editing_form

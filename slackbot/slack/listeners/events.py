@@ -1,4 +1,4 @@
-"""Forget what Slack says has changed, in every process, and count reviewers again where there may be fewer."""
+"""Events other than messages: an opened App Home, and what changes in Slack's directory of people and places."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from slack_bolt.async_app import AsyncApp
 
+from signoff.values import Person
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack_api.directory import DIRECTORY
 
@@ -30,8 +31,22 @@ _NO_REVIEWER = ("deleted", "is_restricted", "is_ultra_restricted")
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    @app.event("app_home_opened")
+    async def opened(event: dict[str, Any], body: dict[str, Any]) -> None:
+        """Also of the Messages tab, which Signoff does not use."""
+        if event.get("tab") == "home":
+            team_id = str(event.get("user_team") or body.get("team_id") or ctx.directory.own_team_id)
+            member = await ctx.directory.member(Person(team_id, event["user"]))
+            ctx.homes.show(member.person)
+
+    _register_directory(app, ctx)
+
+
+def _register_directory(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Count reviewers again where there may be fewer."""
+
     async def forget(slack_id: str) -> None:
-        """A failure is raised, so that Slack sends the event again."""
+        """Forget it in every process. A failure is raised, so that Slack sends the event again."""
         ctx.directory.forget(slack_id)
         await ctx.db.announce(DIRECTORY, slack_id)
 
