@@ -35,7 +35,7 @@ from benchmarks.report import Line
 from benchmarks.setting import Setting
 from benchmarks.stats import Rounds, median, pooled
 from benchmarks.waiting import ADA, CHANNEL, FINANCE, GRACE, TEAM, count
-from slackbot.reviewing.grant_checks import SlackGrantChecks
+from slackbot.reviewing.grants import SlackGrantChecks
 
 LIMITS = 20
 USES = 10_000

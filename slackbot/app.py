@@ -35,7 +35,7 @@ from slackbot.outbound.mail_server import MailServer
 from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
 from slackbot.reviewing import members
-from slackbot.reviewing.grant_checks import SlackGrantChecks
+from slackbot.reviewing.grants import SlackGrantChecks
 from slackbot.service import open_files
 from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import Scheduler

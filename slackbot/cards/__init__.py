@@ -27,8 +27,7 @@ from slackbot.cards.lists import (
     usage,
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
-from slackbot.cards.plain import plain_message, plain_request_card
-from slackbot.cards.request import named_in, request_card, unreadable
+from slackbot.cards.request import named_in, plain_message, plain_request_card, request_card, unreadable
 from slackbot.cards.scalars import amounts
 from slackbot.cards.unseen import PAGE_OF_HISTORY, unseen_card
 from slackbot.cards.values import (

@@ -8,8 +8,8 @@ from agent.domain.request_line import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status_words, tree
-from slackbot.cards.grant_list import GrantLine, grant_rows
-from slackbot.cards.limit_list import LimitLine, limits_of
+from slackbot.cards.limits import LimitLine, limits_of
+from slackbot.cards.lists import GrantLine, grant_rows
 from slackbot.cards.request import title, unreadable, withheld_note
 from slackbot.cards.values import Json, Names, Pages
 

@@ -1,7 +1,7 @@
 """A request's card: a pure function of stored facts.
 
 Approve is offered only if every byte that would run can be read. Slack refuses more than about 13,200 characters over
-all blocks (undocumented); these sizes add up to less than 12,000.
+all blocks (undocumented); these sizes add up to less than 12,000. If it refuses a message all the same, a plain one is sent.
 """
 
 from __future__ import annotations
@@ -227,3 +227,32 @@ def small_print(view: RequestView, request: str | None = None) -> str:
     if view.status is not RequestStatus.WAITING:
         return ids
     return f"Decide before {blocks.moment_mrkdwn(view.expires_at)} · {ids}"
+
+
+_WITHHELD = "Slack did not accept the full card. Approve is withheld here; Details shows everything, with every button."
+_SHORTENED = "Slack did not accept the full card. Details shows everything."
+_SHORTENED_LINE = "Slack did not accept the full message. The pages of the run and of the request show it."
+
+
+def plain_request_card(view: RequestView, *, delivery_id: object | None, findable: bool) -> Card:
+    """Details and Reject only: nobody approves what is not shown."""
+    waiting = view.status is RequestStatus.WAITING
+    rows = [
+        _section(inert.line(title(view), blocks.HEADER_LIMIT)),
+        _section(f"{status_words.of_request(view.standing)}. {_WITHHELD if waiting else _SHORTENED}"),
+        blocks.context(small_print(view)),
+        *buttons.plain_row(view),
+    ]
+    known = metadata(delivery_id, request=view.id) if findable else None
+    return Card(fallback(view), blocks.with_ids(rows, f"plain:{view.id}:{view.status}"), known)
+
+
+def plain_message(card: Card, *, findable: bool) -> Card:
+    text = card.text if len(card.text) <= blocks.TEXT_LIMIT else ""
+    said = [{"type": "section", "text": {"type": "mrkdwn", "text": text}}] if text else []
+    rows = blocks.with_ids([*said, _section(_SHORTENED_LINE)], "plain")
+    return Card(text or _SHORTENED_LINE, rows, card.metadata if findable else None)
+
+
+def _section(content: str) -> Json:
+    return {"type": "section", "text": blocks.plain(content, blocks.TEXT_LIMIT)}

@@ -1,16 +1,19 @@
+"""Grants: given, previewed, revoked, and checked at each use with Slack and the secret scan."""
+
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain import eligibility
-from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refused
+from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refusal, Refused
 from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.masked_action import MaskedAction
+from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
@@ -26,11 +29,11 @@ from agent.usecases.grants import GrantProposal
 from agent.usecases.requests import Votes
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
-from slackbot.cards.grant_entry import GrantTerms
-from slackbot.cards.grant_list import GrantLine
-from slackbot.cards.grant_preview import Preview
+from slackbot.cards.grant_form import GrantTerms, Preview
+from slackbot.cards.lists import GrantLine
 from slackbot.cards.schema import properties
-from slackbot.masking import clean_descriptions, clean_view
+from slackbot.masking import clean_descriptions, clean_view, is_scanned
+from slackbot.reviewing.members import Connected
 from slackbot.reviewing.votes import NewVote, cast_vote
 from slackbot.slack_api.directory import Directory
 
@@ -181,3 +184,22 @@ def _call(action: Action, facts: Facts, requester: Person | None) -> CallToCover
 
 
 _ANY_RULE = Rule(checkpoint_id="any", action_pattern=".*", on_reject="stop")
+
+
+@dataclass(frozen=True, slots=True)
+class SlackGrantChecks:
+    """``connection`` returns ``None`` until Slack has identified us."""
+
+    connection: Callable[[], Connected | None]
+
+    async def standings(
+        self, people: Collection[Person], approvers: Sequence[str], channel_id: str
+    ) -> Mapping[Person, Standing]:
+        """Current rights, from answers at most a minute old."""
+        connected = self.connection()
+        if connected is None:
+            return {each: Standing(each, refusal=Refusal.LOOKUP_FAILED) for each in people}
+        return await connected.directory.standings(people, approvers, channel_id)
+
+    async def is_scanned(self, call: CallToCover) -> bool:
+        return await is_scanned(call.action.arguments, call.facts.values, call.rule.redact)

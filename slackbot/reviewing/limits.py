@@ -12,7 +12,7 @@ from agent.usecases import limits
 from signoff.formats import Money
 from signoff.json_paths import is_redacted
 from signoff.values import Person
-from slackbot.cards.limit_list import LimitLine
+from slackbot.cards.limits import LimitLine
 
 MAX_AGENTS = 10
 """Those with the most use."""

@@ -5,7 +5,7 @@ from signoff_demo.guide import REPLAY, Proof, Scene, Step
 from signoff_demo.guided_steps import on_card, run_as_ada
 from signoff_demo.replay import JUDGED_AGAIN
 from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE
-from slackbot.cards.grant_entry import INPUT, PREFIX
+from slackbot.cards.grant_form import INPUT, PREFIX
 
 TIDY = "delete {count} old records from the sessions table"
 GRANT = "Allow similar calls of delete_records"

@@ -16,8 +16,8 @@ from slackbot.cards import (
     request_details,
     usage,
 )
-from slackbot.cards.grant_list import grant_list
-from slackbot.cards.limit_list import limit_list
+from slackbot.cards.limits import limit_list
+from slackbot.cards.lists import grant_list
 from slackbot.cards.stats import stats
 from slackbot.masking import clean_view
 from slackbot.reviewing import grants, limits

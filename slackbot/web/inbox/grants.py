@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from agent.domain.errors import NotFound
 from slackbot.cards import parse_id
-from slackbot.cards.limit_list import limit_words
+from slackbot.cards.limits import limit_words
 from slackbot.reviewing import grants, limits
 from slackbot.web.auth.visitors import Form, Signed
 from slackbot.web.http.context import web_context

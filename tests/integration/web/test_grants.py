@@ -13,7 +13,7 @@ from agent.store import policy as stored_policies
 from agent.usecases import pause
 from agent.usecases import policy as policies
 from slackbot.cards import ACTION_ALLOW_SIMILAR, ACTION_REVOKE, ACTION_REVOKE_LISTED
-from slackbot.cards.grant_entry import INPUT, PREFIX
+from slackbot.cards.grant_form import INPUT, PREFIX
 from slackbot.masking import views
 from slackbot.masking.secret_finder import everything
 from slackbot.reviewing.grants import NONE_HERE, POLICY_UNREADABLE

@@ -15,7 +15,7 @@ from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
 from slackbot import cards
-from slackbot.cards.grant_list import GrantLine, grant_list
+from slackbot.cards.lists import GrantLine, grant_list
 from tests.unit.cards.conftest import ADA, CREATED, executed, make_run, make_view
 
 ORDERS = (12, 13)
