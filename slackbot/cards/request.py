@@ -1,7 +1,8 @@
 """A request's card: a pure function of stored facts.
 
 Approve is offered only if every byte that would run can be read. Slack refuses more than about 13,200 characters over
-all blocks (undocumented); these sizes add up to less than 12,000. If it refuses a message all the same, a plain one is sent.
+all blocks (undocumented); these sizes add up to less than 12,000. If it refuses a message all the same, a plain one
+is sent.
 """
 
 from __future__ import annotations
