@@ -1,3 +1,5 @@
+"""Lengths of time, as `"72h"` or as seconds."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""How values are written for people and models: money, times, enumerations, quoted words."""
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,3 +1,5 @@
+"""The command `signoff`, as `python -m slackbot`."""
+
 from slackbot.cli import main
 
 main()

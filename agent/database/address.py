@@ -1,3 +1,5 @@
+"""The database's address, and the settings that each session gets from it."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""The psycopg connection and the SQL text below SQLAlchemy."""
+
 from __future__ import annotations
 
 from functools import cache

@@ -1,3 +1,5 @@
+"""Connections that have died: none is handed to a user, and pending reads end at once."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The embedded server as processes and files: its programs, its directory, and whether it runs."""
+
 import os
 import shutil
 import signal

@@ -1,3 +1,5 @@
+"""The collected writes of a transaction, in their order."""
+
 from __future__ import annotations
 
 from collections import Counter, deque

@@ -1,3 +1,5 @@
+"""The names of a run's ancestors, as people read them."""
+
 from collections.abc import Iterable
 
 from signoff.description import whole_words

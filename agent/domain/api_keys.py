@@ -1,3 +1,5 @@
+"""API keys: their scopes, who acts through one, and the terms that are on record."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

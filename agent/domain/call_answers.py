@@ -1,3 +1,5 @@
+"""What the end of a call means for its run: the answer, the state of the call, and whether the run goes on."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

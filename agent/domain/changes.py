@@ -1,3 +1,5 @@
+"""What an edit changed, from canonical bytes."""
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""What policy says of one action, and the inputs of that evaluation."""
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

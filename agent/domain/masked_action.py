@@ -1,3 +1,5 @@
+"""An action as people may see it, with the digest of the true one."""
+
 from dataclasses import dataclass
 
 from signoff.canonical import canonical_bytes

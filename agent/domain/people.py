@@ -1,3 +1,5 @@
+"""What is known about a person, and what excludes one from approving."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,3 +1,5 @@
+"""Which checkpoints a new policy changes."""
+
 from __future__ import annotations
 
 from agent.domain.checkpoints import load

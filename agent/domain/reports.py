@@ -1,3 +1,5 @@
+"""What a report counts: outcomes, waiting times, and the votes of each reviewer."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""What a list of requests is filtered and ordered by."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,3 +1,5 @@
+"""A request as one line of a list."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,3 +1,5 @@
+"""Votes are counted: is there a decision, or how many approvals are missing?"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,3 +1,5 @@
+"""What a policy does with one tool, as a line for `signoff check`."""
+
 from __future__ import annotations
 
 from agent.domain.judgement import ToolTraits

@@ -1,3 +1,5 @@
+"""Agents as values in modules, and the registry of those that a process serves."""
+
 import ast
 import importlib
 import inspect

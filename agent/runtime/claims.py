@@ -1,3 +1,5 @@
+"""A ready call is claimed, as a use of a grant if one covers it, and its tool runs."""
+
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial

@@ -1,3 +1,5 @@
+"""Limits over time that had no room lately, and so are added up before a claim."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

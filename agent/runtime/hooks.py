@@ -1,3 +1,5 @@
+"""The hooks of a tool: `on_pending` prepares, `on_refused` takes back."""
+
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,3 +1,5 @@
+"""The waves of a process: leases, turns, claims and reports that share transactions."""
+
 from __future__ import annotations
 
 import asyncio

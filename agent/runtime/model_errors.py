@@ -1,3 +1,5 @@
+"""Why the model gave no usable answer."""
+
 from __future__ import annotations
 
 from signoff.errors import SignoffError

@@ -1,3 +1,5 @@
+"""Recorded answers as a function agent gets them: a result, a decision, or an exception."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

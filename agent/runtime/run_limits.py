@@ -1,3 +1,5 @@
+"""The limits of a run: steps, tokens and time."""
+
 from __future__ import annotations
 
 from agent.runtime import transcript

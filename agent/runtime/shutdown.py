@@ -1,3 +1,5 @@
+"""Tasks end within a time when a process stops."""
+
 from __future__ import annotations
 
 import asyncio

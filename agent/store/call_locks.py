@@ -1,3 +1,5 @@
+"""Tool calls, locked and read: by the call, its run, or its request."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence

@@ -1,3 +1,5 @@
+"""Places of cards: a nonce for each surface, and the posted message."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""Decisions, with the lines and redrawn messages that follow from them."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

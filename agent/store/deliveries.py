@@ -1,3 +1,5 @@
+"""Messages to Slack as they are sent: the lease of a channel, and the outcome of each message."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

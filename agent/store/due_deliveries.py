@@ -1,3 +1,5 @@
+"""The statement that finds the channels with a message that may go out now."""
+
 from __future__ import annotations
 
 from sqlalchemy import text

@@ -1,3 +1,5 @@
+"""Attempts at calls: locked, begun and finished."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence

@@ -1,3 +1,5 @@
+"""Policy evaluations and their inputs."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence

@@ -1,3 +1,5 @@
+"""The statement that leases a channel and takes its next message."""
+
 from __future__ import annotations
 
 from sqlalchemy import text

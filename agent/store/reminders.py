@@ -1,3 +1,5 @@
+"""Reminders and escalations that are due."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence

@@ -1,3 +1,5 @@
+"""Writes about requests: questions, revisions, votes. The caller has locked the request."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,5 @@
+"""Rows to values and back, by the names of their fields."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,3 +1,5 @@
+"""Schedules, and the times that a process has claimed."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""The audit log is verified against its chains, saved heads, and the rows of consent."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable

@@ -1,3 +1,5 @@
+"""A due message for Slack, and each outcome that sending it can have."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

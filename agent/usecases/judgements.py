@@ -1,3 +1,5 @@
+"""Evaluations, read again for a replay, or recorded where there is no request."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping

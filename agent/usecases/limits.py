@@ -1,3 +1,5 @@
+"""Limits over time: their use, and leave for a program to proceed."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

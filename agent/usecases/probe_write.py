@@ -1,3 +1,5 @@
+"""Does the database store anything? A test write tells."""
+
 from __future__ import annotations
 
 from uuid import uuid4

@@ -1,3 +1,5 @@
+"""The words of requests are stored for the search."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,3 +1,5 @@
+"""Messages that Slack does not take: people are told elsewhere, and operators can retry."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""The operations `claim` and `report` of a client."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The two clients, blocking and for asyncio, which drive the same operations."""
+
 from __future__ import annotations
 
 import asyncio

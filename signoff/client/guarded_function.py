@@ -1,3 +1,5 @@
+"""The decorator: a function that asks people before it runs."""
+
 from __future__ import annotations
 
 import inspect

@@ -1,3 +1,5 @@
+"""An approval is handed over to a program that acts by itself and does not report."""
+
 from __future__ import annotations
 
 import logging

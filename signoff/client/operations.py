@@ -1,3 +1,5 @@
+"""The operations of a client: ask, submit, withdraw, get, list."""
+
 from __future__ import annotations
 
 import logging

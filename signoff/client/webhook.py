@@ -1,3 +1,5 @@
+"""Is a webhook's body from Signoff?"""
+
 from __future__ import annotations
 
 import hashlib

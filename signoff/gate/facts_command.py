@@ -1,3 +1,5 @@
+"""A command of the user's own that looks up facts."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""The command `signoff gate` and its options."""
+
 from __future__ import annotations
 
 import logging

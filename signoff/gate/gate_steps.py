@@ -1,3 +1,5 @@
+"""The steps of the gate: ask, wait, claim, run, report."""
+
 from __future__ import annotations
 
 import json

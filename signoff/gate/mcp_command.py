@@ -1,3 +1,5 @@
+"""The command `signoff mcp` and its options."""
+
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,3 +1,5 @@
+"""Options that the gate's commands share, and how they are read."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""A command runs with the decided arguments, and signals reach it."""
+
 from __future__ import annotations
 
 import json

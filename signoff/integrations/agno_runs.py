@@ -1,3 +1,5 @@
+"""Paused runs of Agno's agents and teams: found, compared and continued."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The name of a request that tells its DBOS workflow and step."""
+
 from __future__ import annotations
 
 import re

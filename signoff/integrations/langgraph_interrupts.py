@@ -1,3 +1,5 @@
+"""Interrupts of LangGraph graphs as questions, in each format that is known."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

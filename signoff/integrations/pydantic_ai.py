@@ -1,4 +1,4 @@
-"""pydantic-ai tools that wait for people, and run once, with the decided arguments.
+"""Tools of pydantic-ai that wait for people, and run once, with the decided arguments.
 
     approvals = PydanticAIApprovals(client)
     agent = Agent(model, tools=[…], output_type=[str, DeferredToolRequests], capabilities=[approvals])

@@ -1,3 +1,5 @@
+"""A framework's tool call is asked about, and its outcome reported."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The form that starts an agent."""
+
 from __future__ import annotations
 
 import hashlib

@@ -1,3 +1,5 @@
+"""One person's App Home."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,5 @@
+"""The position in a list, as a button carries it."""
+
 from __future__ import annotations
 
 import re

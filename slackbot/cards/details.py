@@ -1,3 +1,5 @@
+"""A request in full: pages of a modal, or a file."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,3 +1,5 @@
+"""Lengths of time as people say them."""
+
 from __future__ import annotations
 
 

@@ -1,3 +1,5 @@
+"""The form that changes an action's arguments."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

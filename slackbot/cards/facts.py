@@ -1,3 +1,5 @@
+"""The heading of the facts: where they come from, and when."""
+
 from __future__ import annotations
 
 from agent.domain.facts import FactsSource

@@ -1,3 +1,5 @@
+"""The digest card of a flood, and what becomes of an older one."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,3 +1,5 @@
+"""The rows of lists: a request that waits, one that is decided, a run."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

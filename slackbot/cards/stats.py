@@ -1,3 +1,5 @@
+"""The numbers of a report, in words."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

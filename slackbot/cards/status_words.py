@@ -1,3 +1,5 @@
+"""The state of a request or a run, in words."""
+
 from __future__ import annotations
 
 from agent.domain.limits import written

@@ -1,3 +1,5 @@
+"""`signoff audit`: print and verify the chains of the audit log."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`signoff check`: settings, policy and agents, before they are used."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""What commands share: settings, the policy file, and a database whose schema is current."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""`signoff db`: migrate the schema, or print its revision."""
+
 from __future__ import annotations
 
 import typer

@@ -1,3 +1,5 @@
+"""`signoff deliveries`: messages that Slack refused and that were given up."""
+
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,3 +1,5 @@
+"""`signoff doctor`: test everything that the service needs."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""`signoff check explain`: what the checkpoints do with one action."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`signoff grants`: list and revoke grants."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`signoff keys`: create, list, revoke and rotate API keys."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

@@ -1,3 +1,5 @@
+"""`signoff limits`: the use of limits over time."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`signoff policy observed`: what observed checkpoints would have asked."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

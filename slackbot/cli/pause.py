@@ -1,3 +1,5 @@
+"""`signoff pause` and `signoff resume`: the stop switch."""
+
 from __future__ import annotations
 
 from typing import Annotated

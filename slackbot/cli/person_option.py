@@ -1,3 +1,5 @@
+"""A person given on the command line, in a workspace that may have to be named."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""`signoff policy`: put a checkpoints file into force, go back, show and list."""
+
 from __future__ import annotations
 
 from pathlib import Path

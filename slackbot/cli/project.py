@@ -1,3 +1,5 @@
+"""`signoff init`, `signoff demo` and `signoff manifest`: the beginning of a project."""
+
 from __future__ import annotations
 
 import shlex

@@ -1,3 +1,5 @@
+"""`signoff check replay`: past actions under another policy file."""
+
 from __future__ import annotations
 
 from collections import deque

@@ -1,3 +1,5 @@
+"""`signoff retention`: erase the content of what ended long ago."""
+
 from __future__ import annotations
 
 import asyncio

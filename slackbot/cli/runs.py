@@ -1,3 +1,5 @@
+"""`signoff runs`: list, show and resume runs."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`signoff schedule`: start agents at fixed times."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""`signoff serve`: run the service."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""`signoff webhooks`: add, list and remove webhooks; replay or drop their notices."""
+
 from __future__ import annotations
 
 from typing import Annotated

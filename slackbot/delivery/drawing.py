@@ -1,3 +1,5 @@
+"""A due message is drawn from the facts of this moment, with secrets masked."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,5 @@
+"""Values behind a secret's name: assignments, headers, query strings, JSON."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Log events and tracebacks lose their secrets before they are written."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""The words by which a request is found, without what people may not see."""
+
 from __future__ import annotations
 
 import re

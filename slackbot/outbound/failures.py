@@ -1,3 +1,5 @@
+"""Why a webhook or an e-mail was not delivered: later, or never."""
+
 from __future__ import annotations
 
 

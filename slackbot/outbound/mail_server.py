@@ -1,3 +1,5 @@
+"""The address of the mail server, and the sender's."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

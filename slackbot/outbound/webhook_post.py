@@ -1,3 +1,5 @@
+"""A notice is posted to its webhook, signed."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""A run is cancelled on a person's word, on every path alike."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""A reviewer's edit is evaluated and recorded, on every path alike."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

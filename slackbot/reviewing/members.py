@@ -1,3 +1,5 @@
+"""Is a person a member of the workspace, as far as Slack confirms it now?"""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""The numbers of the reports, of what a person may see."""
+
 from __future__ import annotations
 
 from agent.database.pools import Database

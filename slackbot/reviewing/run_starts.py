@@ -1,3 +1,5 @@
+"""A run is started for a person or a program, on every path alike."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

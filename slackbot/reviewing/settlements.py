@@ -1,3 +1,5 @@
+"""An attempt in doubt is settled on a person's word."""
+
 from __future__ import annotations
 
 from typing import Literal

@@ -1,3 +1,5 @@
+"""A person's vote, the same from Slack, the inbox page and the API."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace

@@ -1,3 +1,5 @@
+"""What `signoff doctor` says of one part: a finding, and what to do about it."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

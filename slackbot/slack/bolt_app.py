@@ -1,3 +1,5 @@
+"""The Bolt application of one workspace, whose identity is already known."""
+
 from __future__ import annotations
 
 import copy

@@ -1,3 +1,5 @@
+"""Metrics of what comes in from Slack."""
+
 from __future__ import annotations
 
 from prometheus_client import Counter, Histogram

@@ -1,3 +1,5 @@
+"""The manifest of the Slack app, and the scopes that it asks for."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Messages are posted, changed, and found again by their metadata."""
+
 from __future__ import annotations
 
 from collections.abc import Collection

@@ -1,3 +1,5 @@
+"""Everything that is served over HTTP: the API, the inbox page, health and metrics."""
+
 from slackbot.slack_api.openid import OpenID
 from slackbot.web.application import application
 from slackbot.web.http.context import SlackConnection, WebContext

@@ -1,3 +1,5 @@
+"""All routes of a process as one ASGI application."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence

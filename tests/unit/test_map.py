@@ -1,7 +1,8 @@
-"""The map of the code is true: `docs/architecture.md` and `docs/decisions/`."""
+"""The map of the code is true: `docs/architecture.md`, `docs/decisions/`, and what each module says of itself."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
 PAGES = [each for each in sorted(DECISIONS.glob("*.md")) if each.name != "index.md"]
 PARTS = ["Decision", "Why", "Rejected", "Revisit when"]
+PACKAGES = ("agent", "slackbot", "signoff", "packages/signoff-demo/signoff_demo")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -40,3 +42,15 @@ def test_every_module_that_the_map_names_exists(page: Path) -> None:
     ]
     named = set(re.findall(r"(?<![\w/.])[\w/]+\.py\b", page.read_text(encoding="utf-8")))
     assert sorted(each for each in named if not any(path.endswith(f"/{each}") for path in files)) == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    """A module's docstring begins with a sentence that stands alone; only an empty `__init__` has none."""
+    unsaid = []
+    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
+        name = path.relative_to(ROOT).as_posix()
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        first = (ast.get_docstring(module) or "").partition("\n")[0]
+        if module.body and not re.fullmatch(r"[A-Z`].* .*[.?]", first):
+            unsaid.append(f"{name}: {first}")
+    assert unsaid == []

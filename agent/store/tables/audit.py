@@ -1,3 +1,5 @@
+"""The tables of the audit log."""
+
 from __future__ import annotations
 
 from sqlalchemy import Column, Integer, LargeBinary, Table, Text

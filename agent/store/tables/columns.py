@@ -1,3 +1,5 @@
+"""Column types that several tables share."""
+
 from __future__ import annotations
 
 from enum import StrEnum

@@ -1,3 +1,5 @@
+"""The tables of attempts, and of votes and settlements about them."""
+
 from __future__ import annotations
 
 from sqlalchemy import (

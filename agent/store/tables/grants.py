@@ -1,3 +1,5 @@
+"""The table of grants."""
+
 from __future__ import annotations
 
 from sqlalchemy import Column, Integer, Numeric, Table, Text, Uuid

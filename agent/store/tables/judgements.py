@@ -1,3 +1,5 @@
+"""The table of policy evaluations."""
+
 from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Integer, LargeBinary, Table, Text, Uuid

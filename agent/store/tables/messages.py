@@ -1,3 +1,5 @@
+"""The tables of messages to Slack, digests, and notices."""
+
 from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Enum, Integer, SmallInteger, Table, Text, Uuid

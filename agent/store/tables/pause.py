@@ -1,3 +1,5 @@
+"""The table of the pause switch."""
+
 from __future__ import annotations
 
 from sqlalchemy import Column, Table, Text

@@ -1,3 +1,5 @@
+"""The tables of requests: revisions, votes, decisions, and places of cards."""
+
 from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Enum, Integer, LargeBinary, SmallInteger, Table, Text, Uuid

@@ -1,3 +1,5 @@
+"""The tables of runs and their calls."""
+
 from __future__ import annotations
 
 from sqlalchemy import (

@@ -1,3 +1,5 @@
+"""The table of requests' words."""
+
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Table, Uuid

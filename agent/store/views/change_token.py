@@ -1,3 +1,5 @@
+"""Tokens by which pages and streams notice that something changed."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

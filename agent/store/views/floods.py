@@ -1,3 +1,5 @@
+"""Requests of one sender that wait without a card."""
+
 from __future__ import annotations
 
 from collections import Counter

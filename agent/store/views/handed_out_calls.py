@@ -1,3 +1,5 @@
+"""Calls of runs that programs may claim."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""Live grants, and how much of them is used."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

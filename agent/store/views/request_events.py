@@ -1,3 +1,5 @@
+"""The events of a request in the audit log."""
+
 from __future__ import annotations
 
 from uuid import UUID

@@ -1,3 +1,5 @@
+"""The lines of lists, looked up for the requests of one page."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Parts of statements about requests that several views share."""
+
 from __future__ import annotations
 
 from typing import Any

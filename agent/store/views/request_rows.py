@@ -1,3 +1,5 @@
+"""The columns of a whole request, and the rows read as a `RequestView`."""
+
 from __future__ import annotations
 
 from sqlalchemy import (

@@ -1,3 +1,5 @@
+"""Whole requests, as cards, pages and votes need them."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""The calls and transcript of a run."""
+
 from __future__ import annotations
 
 from collections import defaultdict

@@ -1,3 +1,5 @@
+"""Whole runs, as their messages, pages and commands need them."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

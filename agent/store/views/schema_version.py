@@ -1,3 +1,5 @@
+"""The revision of the schema, and the oldest version of Signoff that it works with."""
+
 from __future__ import annotations
 
 from sqlalchemy import TextClause, text

@@ -1,3 +1,5 @@
+"""Attempts at calls: claims and reports, of workers and programs."""
+
 from agent.usecases.calls.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome, undone
 from agent.usecases.calls.claims import CallToClaim, ClaimCalls, find_claim
 from agent.usecases.calls.reports import Report, WriteReports, renew_leases, rescue

@@ -1,3 +1,5 @@
+"""How an attempt begins and ends, for workers and programs alike."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

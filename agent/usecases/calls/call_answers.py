@@ -1,3 +1,5 @@
+"""How an answer reaches a run: as a result, a note, or the run's end."""
+
 from __future__ import annotations
 
 from agent.database.transaction import Transaction

@@ -1,3 +1,5 @@
+"""Grants: given, used and ended."""
+
 from agent.usecases.grants.endings import end_all, revoke, revoke_as_operator
 from agent.usecases.grants.giving import GrantProposal, propose
 from agent.usecases.grants.uses import (

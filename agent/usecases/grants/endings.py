@@ -1,3 +1,5 @@
+"""Grants end: revoked, or ended by a pause, a policy or a giver who is no reviewer any more."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence

@@ -1,3 +1,5 @@
+"""Requests: opened, voted on, edited, decided, ended and settled."""
+
 from agent.store.requests import NewRequest
 from agent.usecases.requests.asking_again import ask_again
 from agent.usecases.requests.card_places import (

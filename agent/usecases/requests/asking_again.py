@@ -1,3 +1,5 @@
+"""An expired request is asked again, as a new call in its run."""
+
 from __future__ import annotations
 
 from uuid import UUID

@@ -1,3 +1,5 @@
+"""Requests end without a vote: withdrawn, expired or escalated."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

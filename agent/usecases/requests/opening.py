@@ -1,3 +1,5 @@
+"""A request is opened: the question, its terms, its card and its audit event."""
+
 from __future__ import annotations
 
 import hashlib

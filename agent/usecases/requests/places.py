@@ -1,3 +1,5 @@
+"""Was a button pressed on its own card?"""
+
 from __future__ import annotations
 
 from agent.database.transaction import Transaction

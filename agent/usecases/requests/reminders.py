@@ -1,3 +1,5 @@
+"""Reviewers are reminded of waiting requests."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence

@@ -1,3 +1,5 @@
+"""An attempt in doubt is settled by people: retried, or taken as done."""
+
 from __future__ import annotations
 
 from collections.abc import Collection

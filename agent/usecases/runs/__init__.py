@@ -1,3 +1,5 @@
+"""Runs: started, leased, turned, delegated, cancelled, resumed and ended."""
+
 from agent.domain.run import NewRun
 from agent.usecases.runs.calls import (
     answer_call,

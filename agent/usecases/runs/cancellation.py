@@ -1,3 +1,5 @@
+"""A run is cancelled, with everything below it."""
+
 from __future__ import annotations
 
 from collections.abc import Collection

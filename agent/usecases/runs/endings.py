@@ -1,3 +1,5 @@
+"""Runs end, and with them their requests and calls."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,5 @@
+"""Messages for a run: what people and programs say to it."""
+
 from __future__ import annotations
 
 from uuid import UUID

@@ -1,3 +1,5 @@
+"""A run starts, once for each start key."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

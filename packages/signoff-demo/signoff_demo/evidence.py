@@ -1,3 +1,5 @@
+"""What a played demo leaves as evidence: a file that names versions and results, and no secret."""
+
 from __future__ import annotations
 
 import json

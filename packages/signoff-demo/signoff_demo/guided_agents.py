@@ -1,3 +1,5 @@
+"""The steps of the guide for agents of the user's own."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""The steps of the guide about policy: try one, and put it into force."""
+
 from __future__ import annotations
 
 from signoff_demo.actors import ADA, AGENTS, GRACE, Actors, Message

@@ -1,3 +1,5 @@
+"""The steps of the guide for the main job, scene by scene."""
+
 from __future__ import annotations
 
 from signoff_demo.actors import ADA, GRACE, LINUS, REVIEWS, Actors, Message

@@ -1,3 +1,5 @@
+"""What the steps of the guide share."""
+
 from __future__ import annotations
 
 from typing import Any

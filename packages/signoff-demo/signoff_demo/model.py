@@ -1,3 +1,5 @@
+"""The demo's model: scripted, or a real one that was checked once."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping

@@ -1,3 +1,5 @@
+"""The guide's *Replay*: past calls under a lower limit."""
+
 from __future__ import annotations
 
 import asyncio

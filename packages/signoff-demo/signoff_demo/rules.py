@@ -1,3 +1,5 @@
+"""The demo's policy: the tour's own, or that of the folder, with the people whom it names."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

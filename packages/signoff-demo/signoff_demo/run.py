@@ -1,3 +1,5 @@
+"""The demo from start to end: its parts are started, shown, and stopped."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The directory of one demo, which no other demo uses."""
+
 from __future__ import annotations
 
 import fcntl

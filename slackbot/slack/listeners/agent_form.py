@@ -1,3 +1,5 @@
+"""The form that starts an agent is opened, redrawn and submitted."""
+
 from __future__ import annotations
 
 import json

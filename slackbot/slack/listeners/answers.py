@@ -1,3 +1,5 @@
+"""A run's full answer, in a modal."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

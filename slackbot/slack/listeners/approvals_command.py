@@ -1,3 +1,5 @@
+"""The slash command `/approvals`."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

@@ -1,3 +1,5 @@
+"""The button that cancels a run."""
+
 from __future__ import annotations
 
 from typing import Any

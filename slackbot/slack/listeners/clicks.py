@@ -1,3 +1,5 @@
+"""The buttons of cards: votes, and the forms that they open."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable

@@ -1,3 +1,5 @@
+"""A slash command as a value."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping

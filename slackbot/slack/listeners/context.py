@@ -1,3 +1,5 @@
+"""What all listeners share, and work that no acknowledgement waits for."""
+
 from __future__ import annotations
 
 import asyncio

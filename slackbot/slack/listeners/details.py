@@ -1,3 +1,5 @@
+"""The Details of a request: opened, paged and kept up to date."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

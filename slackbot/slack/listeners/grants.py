@@ -1,4 +1,4 @@
-"""*Approve and allow similar…* in two steps, and *Revoke*."""
+"""Buttons and forms of grants: *Approve and allow similar…* in two steps, and *Revoke*."""
 
 from __future__ import annotations
 

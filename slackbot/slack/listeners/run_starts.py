@@ -1,3 +1,5 @@
+"""An agent is started by a command, a mention or a direct message."""
+
 from __future__ import annotations
 
 import difflib

@@ -1,3 +1,5 @@
+"""The conversations of a key, in AgentOS' format."""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,5 @@
+"""The events of one run, in AgentOS' format."""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,5 @@
+"""Agents as an inbox: start one, list what waits, respond, cancel."""
+
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self

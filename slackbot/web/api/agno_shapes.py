@@ -1,3 +1,5 @@
+"""Agents, tool calls and runs in Agno's format."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`POST /approve/{request_id}`: the vote of a key's owner."""
+
 from __future__ import annotations
 
 from enum import StrEnum

@@ -1,3 +1,5 @@
+"""A program's question: read, evaluated, and opened unless policy needs nobody."""
+
 from __future__ import annotations
 
 import hashlib

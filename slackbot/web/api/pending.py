@@ -1,3 +1,5 @@
+"""`/pending`: programs ask, list, read and withdraw requests."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""A request by its id or by the program's own name, for callers who may see it."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence

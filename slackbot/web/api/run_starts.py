@@ -1,3 +1,5 @@
+"""A run is started for a program."""
+
 from __future__ import annotations
 
 import difflib

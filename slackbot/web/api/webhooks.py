@@ -1,3 +1,5 @@
+"""`/webhooks`: add, list and remove; replay or drop what was given up."""
+
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,3 +1,5 @@
+"""What all routes share."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""A body that may be a form or JSON, read into one model."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable

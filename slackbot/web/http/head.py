@@ -1,3 +1,5 @@
+"""HEAD is answered like GET, without a body."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable

@@ -1,3 +1,5 @@
+"""The HTTP server of a process: its listener, its start and its stop."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The figures of `/metrics` and `/readyz`, read from the database."""
+
 from __future__ import annotations
 
 import asyncio

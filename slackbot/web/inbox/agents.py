@@ -1,3 +1,5 @@
+"""Agents on the inbox page: start, cancel, pause, resume."""
+
 from __future__ import annotations
 
 from fastapi import APIRouter, Request

@@ -1,3 +1,5 @@
+"""The edit form of the inbox page, read into the values of Slack's form."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

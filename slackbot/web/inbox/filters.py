@@ -1,3 +1,5 @@
+"""The filters of a list: what a URL asks for, and what the page offers."""
+
 from __future__ import annotations
 
 import re

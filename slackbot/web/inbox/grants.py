@@ -1,3 +1,5 @@
+"""Grants on the inbox page: listed and revoked."""
+
 from __future__ import annotations
 
 from fastapi import APIRouter, Request

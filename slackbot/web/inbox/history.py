@@ -1,3 +1,5 @@
+"""A request's audit events as steps that people read."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

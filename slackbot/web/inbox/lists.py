@@ -1,3 +1,5 @@
+"""The lists of the inbox page: what waits, and what was decided."""
+
 from __future__ import annotations
 
 import asyncio

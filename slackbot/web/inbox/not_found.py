@@ -1,3 +1,5 @@
+"""The page for an address that does not exist."""
+
 from __future__ import annotations
 
 from fastapi import APIRouter

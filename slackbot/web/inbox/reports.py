@@ -1,3 +1,5 @@
+"""The reports of the inbox page."""
+
 from __future__ import annotations
 
 from fastapi import APIRouter, Request

@@ -1,3 +1,5 @@
+"""The page of one request."""
+
 from __future__ import annotations
 
 import re

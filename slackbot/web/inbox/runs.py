@@ -1,3 +1,5 @@
+"""The pages of runs, and the form that starts one."""
+
 from __future__ import annotations
 
 import secrets

@@ -1,3 +1,5 @@
+"""The arguments of a Web API call, read by type."""
+
 from __future__ import annotations
 
 import json

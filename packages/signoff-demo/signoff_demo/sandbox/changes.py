@@ -1,3 +1,5 @@
+"""Changes of the workspace, and who waits for them."""
+
 from __future__ import annotations
 
 import asyncio

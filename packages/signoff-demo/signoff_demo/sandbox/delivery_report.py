@@ -1,3 +1,5 @@
+"""How a delivery to the app ended."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

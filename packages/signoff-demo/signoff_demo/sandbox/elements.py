@@ -1,3 +1,5 @@
+"""Elements of a surface: found, pressed, and filled in as Slack's client does."""
+
 from __future__ import annotations
 
 import secrets

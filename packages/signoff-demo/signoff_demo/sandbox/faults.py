@@ -1,3 +1,5 @@
+"""Failures on demand: rate limits, errors, slowness and lost responses."""
+
 from __future__ import annotations
 
 import random

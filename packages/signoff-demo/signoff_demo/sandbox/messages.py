@@ -1,3 +1,5 @@
+"""The messages of the workspace: channels, threads, and ephemeral ones."""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,5 @@
+"""The parts of a sandbox that others reach."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable

@@ -1,3 +1,5 @@
+"""Members, bots, user groups and channels, as Slack describes them."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,3 +1,5 @@
+"""Slack's rate limits as token buckets."""
+
 from __future__ import annotations
 
 import math

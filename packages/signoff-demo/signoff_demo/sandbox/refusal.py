@@ -1,3 +1,5 @@
+"""A refusal of the Web API, with Slack's error code."""
+
 from __future__ import annotations
 
 from typing import Any

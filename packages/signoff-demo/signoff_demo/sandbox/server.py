@@ -1,3 +1,5 @@
+"""The sandbox as a server on loopback."""
+
 from __future__ import annotations
 
 import secrets

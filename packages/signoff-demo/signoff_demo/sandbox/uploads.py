@@ -1,3 +1,5 @@
+"""The addresses of files: where they are uploaded and read."""
+
 from __future__ import annotations
 
 import secrets

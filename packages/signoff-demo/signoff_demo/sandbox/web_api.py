@@ -1,3 +1,5 @@
+"""The Web API: calls are checked, recorded, and answered."""
+
 from __future__ import annotations
 
 import asyncio

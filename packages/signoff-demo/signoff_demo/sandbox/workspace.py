@@ -1,3 +1,5 @@
+"""A workspace: its members, channels and the installed app."""
+
 from __future__ import annotations
 
 import itertools

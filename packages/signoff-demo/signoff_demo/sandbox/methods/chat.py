@@ -1,3 +1,5 @@
+"""The Web API's methods about messages and reactions."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""The Web API's methods about conversations."""
+
 from __future__ import annotations
 
 from signoff_demo.sandbox.arguments import Arguments

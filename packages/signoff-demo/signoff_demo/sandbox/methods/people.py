@@ -1,3 +1,5 @@
+"""The Web API's methods about members and user groups."""
+
 from __future__ import annotations
 
 import time

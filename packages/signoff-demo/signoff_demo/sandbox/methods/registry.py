@@ -1,3 +1,5 @@
+"""The Web API's methods by name, with their tokens, scopes and tiers."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
