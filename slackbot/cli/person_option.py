@@ -54,4 +54,9 @@ async def _member(configured: Settings, user_id: str, named: str | None) -> Pers
         raise SignoffError(
             f"Slack did not confirm that {standing.person} is a member; try again, or ask `signoff doctor`"
         )
+    if (
+        standing.person.team_id != home.team_id
+        and (await directory.member(Person(home.team_id, user_id))).refusal is None
+    ):
+        raise SignoffError(f"{user_id} is a member of {home.team_id}, not of {named}: write {user_id} alone")
     return standing.person

@@ -197,7 +197,6 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
             for named, owner in (
                 ("U0GRACE", "T0SANDBOX/U0GRACE"),
                 ("T0SECOND/U0HANA", "T0SANDBOX/U0HANA"),
-                ("T0SECOND/U0GRACE", "T0SECOND/U0GRACE"),
             ):
                 create = ("keys", "create", f"votes-{named}".replace("/", "-"), *given[3:-1], named)
                 ended = await asyncio.to_thread(signoff, *create, **changes)
@@ -205,6 +204,8 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
                 principal = await asyncio.to_thread(recognised, database_url, secret_of(ended.said))
                 assert principal is not None
                 assert str(principal.owner) == owner
+            wrong = await asyncio.to_thread(signoff, *given[:-1], "T0SECOND/U0GRACE", **changes)
+            assert (wrong.status, "write U0GRACE alone" in wrong.said) == (2, True), wrong.said
 
     asyncio.run(with_slack())
 

@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 
 from agent.domain.api_keys import Scope
+from agent.runtime.agents import Agent
 from agent.usecases import api_keys
 from tests.integration.web.conftest import ADA, GRACE, Street
+from tests.integration.web.visiting import data_agent
 
 PACKAGE = "signoff_client"
 """Named by the generator, after the document's title."""
+
+
+@pytest.fixture
+def agents() -> list[Agent]:
+    return [data_agent()]
 
 
 @pytest.fixture
@@ -56,7 +63,9 @@ def module_of(operation_id: str) -> Any:
 async def test_a_generated_client_has_every_operation_and_works(
     site: Street, generated: tuple[Any, str]
 ) -> None:
-    """No operation is dropped; a question is asked, read, decided and claimed through the generated code alone."""
+    """No operation is dropped; a question is asked, read, decided and claimed, and an agent's
+    run started and continued, through the generated code alone.
+    """
     document, said = generated
     assert "WARNING" not in said.upper(), said
     for item in document["paths"].values():
@@ -87,5 +96,13 @@ async def test_a_generated_client_has_every_operation_and_works(
     assert (await call("read_request", asker, "r-1", wait="5s")).status == "approved"
     claimed = await call("claim_request", asker, "r-1", body=models.ClaimIn.from_dict({"lease": "10m"}))
     assert claimed.token
-    run = models.RunStart.from_dict({"message": "hello", "stream": False})
-    assert run.to_dict() == {"message": "hello", "stream": False}
+
+    message = "please delete_records table_name=users count=50"
+    begun = models.RunStart.from_dict({"message": message, "stream": False})
+    run = await call("create_agent_run", asker, "data", body=begun)
+    [tool] = run.tools
+    assert (run.status, tool.tool_args.additional_properties["count"]) == ("paused", 50)
+    word = {"tools": [{"tool_call_id": tool.tool_call_id, "confirmed": True}]}
+    confirmed = models.RunContinue.from_dict(word)
+    run = await call("continue_agent_run", decider, "data", run.run_id, body=confirmed)
+    assert (run.status, run.tools[0].result) == ("completed", "Deleted 50 records from users")
