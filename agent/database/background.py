@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import structlog
 
-from agent.database.failure_log import log_failure
 from signoff.errors import SignoffError
 
 T = TypeVar("T")
@@ -33,7 +32,9 @@ def _ended(task: asyncio.Task[Any]) -> None:
     if task.cancelled() or (error := task.exception()) is None:
         return
     part = task.get_name().partition(":")[0]
-    if isinstance(error, SignoffError):
-        log_failure("a task failed in the background", error, action="background.failed", task=part)
+    if isinstance(error, SignoffError):  # each is one line, whatever else failed for the same cause
+        log.warning(
+            "a task failed in the background", action="background.failed", task=part, error=str(error)
+        )
     else:
         log.error("a task failed in the background", action="background.failed", task=part, exc_info=error)
