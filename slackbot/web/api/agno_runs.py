@@ -16,7 +16,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    Json,
     StrictBool,
     StrictInt,
     StringConstraints,
@@ -94,7 +93,7 @@ class Decisions(BaseModel):
 
     tools: Annotated[
         Confirmations,
-        BeforeValidator(from_text, json_schema_input_type=Confirmations | Json[Confirmations]),
+        BeforeValidator(from_text, json_schema_input_type=Confirmations),
         Field(examples=[[{"tool_call_id": "01980000-0000-7000-8000-000000000000", "confirmed": True}]]),
     ]
     session_id: SessionName | None = None

@@ -39,8 +39,10 @@ def form_or_json(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
 def openapi_body(model: type[BaseModel]) -> dict[str, Any]:
     MODELS[model.__name__] = model
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    kinds = ("application/json", *FORMS)
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+    content = {
+        "application/json": {"schema": schema}
+    }  # of several, generated clients send one under another's name
+    return {"requestBody": {"required": True, "content": content}}
 
 
 async def _form(request: Request) -> dict[str, Any]:

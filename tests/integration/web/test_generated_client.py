@@ -102,7 +102,7 @@ async def test_a_generated_client_has_every_operation_and_works(
     run = await call("create_agent_run", asker, "data", body=begun)
     [tool] = run.tools
     assert (run.status, tool.tool_args.additional_properties["count"]) == ("paused", 50)
-    word = {"tools": [{"tool_call_id": tool.tool_call_id, "confirmed": True}]}
+    word = {"tools": [{"tool_call_id": str(tool.tool_call_id), "confirmed": True}]}
     confirmed = models.RunContinue.from_dict(word)
     run = await call("continue_agent_run", decider, "data", run.run_id, body=confirmed)
     assert (run.status, run.tools[0].result) == ("completed", "Deleted 50 records from users")
