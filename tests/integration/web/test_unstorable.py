@@ -15,6 +15,7 @@ from agent.domain.api_keys import Scope
 from agent.runtime.agents import Agent
 from slackbot.web.http.api_keys import needed
 from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.form_or_json import FORMS
 from tests.integration.asking import column
 from tests.integration.service.conftest import http_house  # noqa: F401
 from tests.integration.web.conftest import GRACE, Program, Street
@@ -99,7 +100,7 @@ async def test_in_headers(site: Street) -> None:
 
 
 def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, str, list[str], dict[str, Any]]]:
-    """Method, path, media type, fields and an example of every body that the API describes."""
+    """Method, path, media type, fields and an example of every body that the API describes, and of the forms."""
     schemas = document["components"]["schemas"]
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -108,7 +109,10 @@ def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, str, list[str],
                 schema = schemas[found["$ref"].rsplit("/", 1)[-1]] if "$ref" in found else found
                 fields: dict[str, Any] = schema["properties"]
                 own = {name: each["examples"][0] for name, each in fields.items() if each.get("examples")}
-                yield method, path, kind, list(fields), (schema.get("examples") or [own])[0]
+                example = (schema.get("examples") or [own])[0]
+                kinds = (kind, *FORMS) if "{run_id}" in path or path.endswith("/runs") else (kind,)
+                for each in kinds:
+                    yield method, path, each, list(fields), example
 
 
 async def test_in_bodies(site: Street) -> None:
