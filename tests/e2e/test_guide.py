@@ -234,7 +234,7 @@ async def test_the_printed_commands_run(newcomer: Newcomer) -> None:
     _, ask, look, log = _commands(demo, await demo.new_key())
     asking = await asyncio.create_subprocess_shell(ask, stdout=asyncio.subprocess.PIPE)
     card = newcomer.page.locator("#messages article", has_text="Delete 50 records")
-    await newcomer.page.locator('[data-channel="C0REVIEW"]').click()
+    await newcomer.page.locator('button[data-channel="C0REVIEW"]').click()
     await newcomer.page.locator('[data-person="U0GRACE"]').click()
     await card.get_by_role("button", name="Approve: ").click()
     await newcomer.page.locator("#confirm-yes").click()

@@ -247,7 +247,7 @@ async def actors(browser: Browser) -> AsyncIterator[Desk]:
 
 async def test_a_click_outlives_a_redraw(actors: Desk) -> None:
     """A channel opens even if a message arrives and marks it unread between the press and the release."""
-    there = actors.page.locator('[data-channel="C0REVIEW"]')
+    there = actors.page.locator('button[data-channel="C0REVIEW"]')
     await there.hover()
     await actors.page.mouse.down()
     client = AsyncWebClient(token=actors.sandbox.bot_token, base_url=actors.sandbox.api_url)
@@ -447,7 +447,7 @@ async def test_channels_and_links_to_messages_lead_there(actors: Desk) -> None:
     await client.chat_postMessage(channel=CHANNEL, text=f"see <#C0REVIEW> and <{link['permalink']}|its card>")
     await actors.page.get_by_role("link", name="#refund-reviews").click()
     await expect(actors.page.locator("#place")).to_have_text("# refund-reviews")
-    await actors.page.locator(f'[data-channel="{CHANNEL}"]').click()
+    await actors.page.locator(f'button[data-channel="{CHANNEL}"]').click()
     await actors.page.get_by_role("link", name="its card").click()
     await expect(actors.page.locator(f'[data-ts="{there["ts"]}"]')).to_be_in_viewport()
     await actors.page.goto(actors.sandbox.url + link["permalink"].partition(".slack.com")[2])
@@ -460,6 +460,6 @@ async def test_the_page_fits_a_phone(actors: Desk) -> None:
     await actors.page.set_viewport_size({"width": 360, "height": 700})
     assert await actors.page.evaluate("document.documentElement.scrollWidth") == 360
     await actors.page.get_by_role("button", name="Channels and people").click()
-    await actors.page.locator('[data-channel="C0REVIEW"]').click()
+    await actors.page.locator('button[data-channel="C0REVIEW"]').click()
     await expect(actors.page.locator("#place")).to_have_text("# refund-reviews")
     await expect(actors.page.locator("#side")).to_be_hidden()

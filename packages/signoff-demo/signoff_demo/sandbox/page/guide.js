@@ -127,7 +127,7 @@ function drawAfter(scene, number, doors) {
 }
 
 const drawNext = () =>
-  guide.next.length ? el("li", { class: "scene" }, el("h3", {}, "What next"), el("ul", {}, guide.next.map((line) => el("li", {}, mrkdwn(line))))) : "";
+  guide.next?.length ? el("li", { class: "scene" }, el("h3", {}, "What next"), el("ul", {}, guide.next.map((line) => el("li", {}, mrkdwn(line))))) : "";
 
 // Only the next step, for narrow screens.
 function drawNow(scene, number, doors) {
