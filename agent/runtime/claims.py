@@ -228,7 +228,10 @@ async def give_up(
             judgement=judgement,
         )
         return
-    terms = ClaimTerms(services.worker, idempotent=True, policy_epoch=by, judgement=judgement)
+    reads = tool is not None and tool.read_only
+    terms = ClaimTerms(
+        services.worker, idempotent=True, read_only=reads, policy_epoch=by, judgement=judgement
+    )
     claim_it = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     claimed = await _claim(services, work, terms, claim_it)
     if claimed is not None:

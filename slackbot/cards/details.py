@@ -110,7 +110,8 @@ def _quoted_words(view: RequestView, names: Names) -> Iterator[tuple[str, str]]:
     if view.decision and view.decision.reason:
         yield "Reason of the decision", _lines(view.decision.reason)
     if view.execution and view.execution.error:
-        yield "What the tool said", _lines(view.execution.error)
+        heading = "Why nothing was done" if view.execution.nothing_done else "What the tool said"
+        yield heading, _lines(view.execution.error)
     if view.rationale:
         yield "The agent's own words (not checked)", _lines(view.rationale)
     yield from _context(view.context)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from signoff import distribution
 from slackbot.cli import GROUPS, masked, opened
 
 
@@ -21,10 +21,7 @@ class CommandGroup(TyperGroup):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        try:
-            print(f"signoff {version('signoff')}")
-        except PackageNotFoundError:
-            print("signoff, not installed as a package")
+        print(" ".join(distribution.installed()))
         raise typer.Exit
 
 

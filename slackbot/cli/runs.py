@@ -152,7 +152,7 @@ async def _message(message: Message, hidden: Hidden) -> Message:
 
 
 async def _clean_call(call: CallView, hidden: Hidden, redact: Sequence[str]) -> _Call:
-    answer = await clean_text(call.answer.text, hidden) if call.answer else None
+    answer = await clean_text(call.answer.told, hidden) if call.answer else None
     return _Call(call, call.turn, await clean_value(_parsed(call.raw_arguments), hidden, redact), answer)
 
 

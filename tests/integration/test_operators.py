@@ -18,7 +18,7 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal, Scope
-from agent.domain.run import Turn
+from agent.domain.run import AnswerKind, CallAnswer, Turn
 from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases import api_keys, requests, runs
@@ -382,6 +382,19 @@ def test_a_completed_run_of_whose_actions_none_was_done_ends_as_they_did(
     run_id = on(database_url, reject)
     assert "ended: rejected" in signoff("runs").said
     assert "ended: rejected" in signoff("runs", "show", str(run_id)).said
+
+
+def test_a_call_that_did_nothing_reads_so(signoff: Command, database_url: str) -> None:
+    """`runs show` does not print why nothing was done as if it were the tool's result."""
+
+    async def refuse(db: Database) -> UUID:
+        run_id, (call, _) = await start(db, calls=2)
+        answer = CallAnswer(AnswerKind.NOTHING_DONE, "order 7 has been refunded already")
+        await runs.refuse_call(db, call, answer)
+        return run_id
+
+    run_id = on(database_url, refuse)
+    assert "Nothing was done: order 7 has been refunded already" in signoff("runs", "show", str(run_id)).said
 
 
 def test_a_hidden_number_is_masked_in_calls_that_nobody_was_asked_about(

@@ -31,13 +31,13 @@ async def report_missing_reviewers(
         told = await outbox.find_told(tx, list(names))
         if not (new := {name: each for name, each in names.items() if name not in told}):
             return
-        name, first = next(iter(new.items()))
+        name, first = min(new.items())
         message = outbox.direct(
             admin,
             first.id,
             None,
             line,
-            key=name,  # of two processes that look at once
+            key=name,  # the same for two processes that look at once and find the same requests
             needed=needed,
             channel=first.channel_id,
             request=short_id(first.id),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import urljoin
 from uuid import UUID
 
 import aiohttp
@@ -105,11 +106,10 @@ class Actors(Seen):
         jar = aiohttp.CookieJar(unsafe=True)  # keeps the cookies of an address without a name
         async with aiohttp.ClientSession(cookie_jar=jar, headers=same, raise_for_status=True) as browser:
             async with browser.post(link) as answer:
-                inbox, page = answer.url, _Page(await answer.text())
-            address = inbox.join(type(inbox)(page.link(words)))
+                address = urljoin(link, _Page(await answer.text()).link(words))
             async with browser.get(address) as answer:
                 action, fields = _Page(await answer.text()).form("approve")
-            async with browser.post(address.join(type(address)(action)), data=fields) as answer:
+            async with browser.post(urljoin(address, action), data=fields) as answer:
                 await answer.read()
 
     async def request(self, words: str) -> RequestView:

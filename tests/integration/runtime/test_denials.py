@@ -93,6 +93,24 @@ async def test_a_denied_call_ends_if_its_tool_has_become_a_programs(stage, pay, 
     assert WORDS in heard(on)
 
 
+async def test_a_read_only_call_that_is_given_up_stays_one(stage, paid) -> None:
+    """What an attempt that never began may have done is what its tool says: a lookup is no action of the run."""
+
+    @tool(read_only=True)
+    def pay(amount: int) -> str:
+        """Only looks."""
+        paid.append(amount)
+        return "looked"
+
+    on = await stage(Agent("cashier", "Pay.", [pay]), policy=ASKS)
+    on.model.script(proposing(("pay", {"amount": 11})), "It is not possible.")
+    [call] = await on.calls(await on.go("cashier", "pay"))
+    on.go_by(DENIES)
+    await on.approve(call)
+    assert paid == []
+    assert await on.sql("SELECT read_only FROM execution") == [(True,)]
+
+
 async def test_an_approval_for_a_program_stays_while_its_action_is_denied(stage, key: Principal) -> None:
     """The claim of a run's external call is denied; under a policy that allows it the same approval is claimed."""
 

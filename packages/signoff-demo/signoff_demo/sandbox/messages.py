@@ -10,7 +10,6 @@ from signoff_demo.sandbox.refusal import Json, SandboxRefusal
 
 EARLIER = 20
 """Versions of a message that screens may still show."""
-THREAD_FIELDS = ("thread_ts", "reply_count", "reply_users_count", "reply_users", "latest_reply", "is_locked")
 
 
 class Timestamps:
