@@ -159,9 +159,9 @@ def needed_for(requirement: str) -> list[str]:
 def install(parts: set[str]) -> None:
     """Install with uv in seconds; if that fails, with pip in a minute or two."""
     with tempfile.TemporaryDirectory(prefix="signoff-") as folder:
-        build, rest = Path(folder, "build.txt"), Path(folder, "rest.txt")
-        build.write_text(pinned({"build"}))
-        rest.write_text(pinned(parts))
+        build, rest, quick = (Path(folder, name) for name in ("build.txt", "rest.txt", "uv.txt"))
+        for file, needs in ((build, {"build"}), (rest, parts), (quick, {"uv"})):
+            file.write_text(pinned(needs))
         pip = (str(PYTHON), "-m", "pip", "install", "--quiet")
         hashed = ("--no-deps", "--require-hashes", "-r")
         ours = ("--no-deps", "--no-build-isolation", "-e", ".", "-e", f"./{DEMO}")
@@ -169,8 +169,8 @@ def install(parts: set[str]) -> None:
         # uv's cache keeps its files' rights, and root's cache may be closed to the user that PostgreSQL runs as.
         private = ("--no-cache",) if os.geteuid() == 0 else ()
         uv = (str(PYTHON), "-m", "uv", "pip", "install", "--python", str(PYTHON), *private)
-        if call(*uv, *hashed, str(rest), **registry()).returncode == 0:
-            run(*uv, *ours, **registry())
+        steps = ((*pip, *hashed, str(quick)), (*uv, *hashed, str(rest)), (*uv, *ours))
+        if all(call(*step, **registry()).returncode == 0 for step in steps):
             return
         # Python compiles what it imports; most installed files are never imported.
         run(*pip, "--no-compile", *hashed, str(rest))
@@ -203,10 +203,12 @@ def pin(*how: str) -> None:
     service, demo = "pyproject.toml", f"{DEMO}/pyproject.toml"
     extras = tomllib.loads((ROOT / service).read_text())["project"]["optional-dependencies"]
     with tempfile.TemporaryDirectory(prefix="signoff-pin-") as folder:
-        python, whole, build = (Path(folder, name) for name in ("bin/python", "whole.txt", "build.in"))
+        names = ("bin/python", "whole.txt", "build.in", "uv.in")
+        python, whole, build, quick = (Path(folder, name) for name in names)
         run(sys.executable, "-m", "venv", folder)
         run(str(python), "-m", "pip", "install", "--quiet", "uv")
-        build.write_text("hatchling\nuv\n")  # what installs everything else
+        build.write_text("hatchling\n")
+        quick.write_text("uv\n")
         shutil.copy(ROOT / "constraints.txt", whole)  # uv keeps its versions unless told to upgrade
         sources = registry(python)
 
@@ -214,8 +216,10 @@ def pin(*how: str) -> None:
             tool = (str(python), "-m", "uv", "pip", "compile", "--universal", "--python-version", "3.11")
             return run(*tool, "--quiet", "--no-header", "--no-annotate", *options, **sources).splitlines()
 
-        resolve("--generate-hashes", "--all-extras", service, demo, str(build), "-o", str(whole), *how)
-        parts = {"build": (str(build),), "demo": (demo,), "service": (service,)}
+        resolve(
+            "--generate-hashes", "--all-extras", service, demo, str(build), str(quick), "-o", str(whole), *how
+        )
+        parts = {"build": (str(build),), "demo": (demo,), "service": (service,), "uv": (str(quick),)}
         parts |= {extra: (service, "--extra", extra) for extra in extras}
         needed: dict[str, list[str]] = {}
         for part, inputs in parts.items():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 from pathlib import Path
@@ -36,7 +38,8 @@ def plain(name: str) -> str:
 PARTS = {
     "service": project(SERVICE)["dependencies"],
     "demo": project(DEMO)["dependencies"],
-    "build": ["hatchling", "uv"],
+    "build": ["hatchling"],
+    "uv": ["uv"],
     **project(SERVICE)["optional-dependencies"],
 }
 
@@ -131,3 +134,37 @@ def test_service_and_client_in_one_environment_are_refused(bare: Path) -> None:
     assert (both.returncode, both.stderr.count("\n")) == (2, 1), both.stderr
     assert "pip uninstall --yes signoff signoff-client" in both.stderr
     assert run(bare, "--version").returncode == 0
+
+
+@pytest.mark.parametrize("folder", [SERVICE.parent, CLIENT.parent, DEMO.parent], ids=lambda path: path.name)
+def test_a_source_distribution_builds_without_its_checkout(folder: Path, tmp_path: Path) -> None:
+    """What is published as source can be installed by whoever has nothing else."""
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path), "-t"]
+    subprocess.run([*build, "sdist"], cwd=folder, check=True, capture_output=True, timeout=60)
+    [source] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path / "alone", filter="data")
+    [alone] = (tmp_path / "alone").iterdir()
+    done = subprocess.run(
+        [*build, "wheel"], cwd=alone, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("*.whl"))) == 1
+
+
+def test_pip_installs_where_uv_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror without uv, or a platform without its wheel, costs time and nothing else."""
+    tried: list[tuple[str, ...]] = []
+
+    def call(*command: str, **_: str) -> subprocess.CompletedProcess[str]:
+        tried.append(command)
+        return subprocess.CompletedProcess(
+            command, int("uv" in command or command[-1].endswith("uv.txt")), "", ""
+        )
+
+    monkeypatch.setattr(bootstrap, "call", call)
+    bootstrap.install({"service", "demo"})
+    installed = [
+        command[-1] for command in tried if "uv" not in command and not command[-1].endswith("uv.txt")
+    ]
+    assert [Path(each).name for each in installed[-2:]] == ["rest.txt", "signoff-demo"]
