@@ -88,8 +88,8 @@ TOKENS = (
     # Slack, "Sending messages using incoming webhooks": who has the address may post.
     Token(
         "slack-token",
-        ("hooks.slack",),
-        re.compile(r"(?i:https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[0-9a-z_/]+)"),
+        ("/services/", "/workflows/", "/triggers/"),  # names of hosts have no case
+        re.compile(r"(?i:https://hooks\.slack(?:-gov)?\.com)/(?:services|workflows|triggers)/[0-9A-Za-z_/]+"),
     ),
     # Stripe, "API keys" and "Webhooks": secret, restricted and publishable keys; signing secrets.
     Token("stripe-key", ("k_live_", "k_test_"), re.compile(r"[prs]k_(?:live|test)_[0-9A-Za-z]{10,}")),
@@ -210,7 +210,11 @@ _STARTS = tuple(
         ("github-token", "gh[pousr]_|github_pat_", _WORDS),
         ("gitlab-token", "|".join(_GITLAB), _DASHED),
         ("slack-token", r"(?i:xox)[a-zA-Z](?:\.xox[a-z])?-|xapp-", "[A-Za-z0-9%-]*"),
-        ("slack-token", r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/", "[A-Za-z0-9_/]*"),
+        (
+            "slack-token",
+            r"(?i:hooks\.slack(?:-gov)?\.com)/(?:services|workflows|triggers)/",
+            "[A-Za-z0-9_/]*",
+        ),
         ("stripe-key", "[rsp]k_(?:live|test)_|whsec_", "[A-Za-z0-9+/=]*"),
         ("square-secret", "sq0(?:atp|csp)-", r"[0-9A-Za-z\\_-]*"),
         ("google-key", "AIza", _DASHED),

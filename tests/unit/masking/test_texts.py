@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signoff.masks import NOT_SCANNED, mask
+from slackbot.masking import clean_now
 from slackbot.masking.secret_finder import HINTED, LONGEST, SecretFinder
 from slackbot.masking.tokens import TOKENS, Token
 from tests.planted import FORMATS, PRIVATE_KEY, SECRETS, URL_PASSWORD
@@ -291,3 +292,10 @@ def test_the_end_of_a_giant_text_is_masked_unread() -> None:
     """Only so much is looked through; the rest is not shown."""
     shown = clean("a" * LONGEST + "z" * 50)
     assert shown.endswith(f"a⟦redacted {NOT_SCANNED}, 50 characters⟧")
+
+
+@pytest.mark.parametrize("host", ["hooks.slack.com", "HOOKS.Slack.COM", "hooks.slack-GOV.com"])
+def test_the_name_of_a_host_has_no_case(host: str) -> None:
+    """Whoever has the address of a webhook may post, however its host is written."""
+    secret = "T0ABCDEFG/B0ABCDEFG/" + "x1Y2z3" * 4
+    assert secret not in clean_now(f"posting to https://{host}/services/{secret} failed")
