@@ -123,20 +123,23 @@ async def _cards(client: SlackClient, home: Workspace) -> Finding:
     """Slack's own check of each kind of message; it posts nothing."""
     samples = list(sample_cards(Person(home.team_id, home.bot_user_id), "C0SAMPLE", datetime.now(UTC)))
     refused: dict[str, str] = {}
+    said = f"Slack accepts all {len(samples)} kinds of messages"
     for kind, card in samples:
         try:
             await client.api_call("blocks.validate", json={"blocks": card.blocks})
         except SlackRefused as error:
             if error.meaning is not Meaning.MESSAGE:
-                return Finding("cards", True, f"Slack does not check them here ({error.code})")
+                said = f"Slack does not check them here ({error.code})"
+                break
             refused[kind] = error.code
         except SlackError as error:
-            return Finding("cards", True, f"Slack did not check them ({error})")
+            said = f"Slack did not check them ({error})"
+            break
     if refused:
         named = "; ".join(f"{kind} ({code})" for kind, code in refused.items())
         remedy = "they are sent in a plain form; upgrade Signoff, or report it as a bug"
         return Finding("cards", False, f"Slack refuses {named}", remedy)
-    return Finding("cards", True, f"Slack accepts all {len(samples)} kinds of messages")
+    return Finding("cards", True, said)
 
 
 async def _channel(directory: Directory, name: str) -> Finding:

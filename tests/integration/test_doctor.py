@@ -459,6 +459,13 @@ async def test_slack_checks_each_kind_of_message(clinic: Clinic) -> None:
     found = await clinic.sick()
     assert found.detail == f"Slack refuses {'; '.join(f'{kind} (invalid_blocks)' for kind in kinds)}"
     assert clinic.slack.messages("C0REVIEW") == []
+    clinic.slack.faults.clear()
+    clinic.slack.faults.error("blocks.validate", "invalid_blocks")
+    clinic.slack.faults.http_500("blocks.validate", times=None)
+    found = await clinic.sick()
+    assert (
+        found.detail == f"Slack refuses {kinds[0]} (invalid_blocks)"
+    )  # whatever stops the rest of the check
 
 
 @pytest.mark.parametrize("code", ["unknown_method", "internal_error"])
