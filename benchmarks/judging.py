@@ -13,7 +13,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.domain.field_constraints import Between, Exact
-from agent.domain.grant_terms import MAX_LIVE
+from agent.domain.grants import MAX_LIVE
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.run import ProposedCall, Turn

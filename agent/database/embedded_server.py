@@ -24,6 +24,7 @@ from psycopg import sql
 from agent.database.postmaster import (
     START_SECONDS,
     EmbeddedServerError,
+    ServerUser,
     conninfo,
     create,
     end,
@@ -35,7 +36,6 @@ from agent.database.postmaster import (
     recorded_address,
     runs_on,
 )
-from agent.database.server_user import ServerUser
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError", "start"]
 

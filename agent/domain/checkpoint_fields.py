@@ -1,22 +1,25 @@
 """Parse the keys of a checkpoints file. A ValueError's text follows the key's name."""
 
-# ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
+from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from agent.domain.description_template import ROOTS, check
-from agent.domain.expression import compile_pattern, compile_when
-from agent.domain.link_template import check_link
-from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Unmatched
+from agent.domain.expression import compile_pattern, compile_when, whole_pattern
+from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Rule, Unmatched
 from agent.domain.spelling import meant
+from agent.domain.templates import ROOTS, check, check_link
 from agent.domain.toml_mistakes import BOOLEANS
 from signoff.durations import seconds_of
+from signoff.json_paths import is_redacted
 from signoff.values import SLACK_USER, Risk
+
+# ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
+
 
 SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=365)
@@ -265,3 +268,47 @@ def _ids(value: Any, shape: str, words: set[str]) -> tuple[str, ...]:
         if not fits:
             raise ValueError(f"{entry!r} is not {shape}; {_where_ids_are(entry)}")
     return tuple(dict.fromkeys(value))
+
+
+# ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
+
+
+_NAME = re.compile(r"(?:(?:args|facts)\.)?[^.\s\x00]+\Z")
+
+
+def grant_free(value: Any) -> tuple[tuple[str, str], ...]:
+    """Arguments, and facts as `facts.<name>`, each with the pattern of its whole text."""
+    if not isinstance(value, dict):
+        raise ValueError('must be a table such as { order_id = "[0-9]+" }')
+    found: dict[str, str] = {}
+    for name, wanted in value.items():
+        if not _NAME.match(name):
+            raise ValueError(f"{name!r} is not an argument such as order_id or a fact such as facts.region")
+        try:
+            found[name if "." in name else f"args.{name}"] = whole_pattern(text(wanted))
+        except ValueError as error:
+            raise ValueError(f"has no pattern for {name}: {error}") from None
+    return tuple(found.items())
+
+
+def most_uses(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10_000:
+        raise ValueError("must be a whole number from 1 to 10,000")
+    return value
+
+
+def problems(rule: Rule, *, given: bool) -> Iterator[tuple[str, str]]:
+    """``given``: there is a table `[grants]`."""
+    if rule.allow_grants and not given:
+        yield "allow_grants", '"allow_grants" needs the table [grants], with "max_for" and "max_uses"'
+    if rule.allow_grants and rule.risk >= Risk.CRITICAL:
+        yield "allow_grants", 'critical actions allow no grants: remove "allow_grants"'
+    if rule.grant_free and not rule.allow_grants:
+        yield "grant_free", '"grant_free" is used only with "allow_grants = true"'
+    for path, _ in rule.grant_free:
+        root, _, name = path.partition(".")
+        if is_redacted((name,), rule.redact, root):
+            yield "grant_free", f'"grant_free" would leave {path} open, which "redact" hides'
+
+
+GRANTS = {"max_for": duration, "max_uses": most_uses}

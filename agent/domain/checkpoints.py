@@ -12,16 +12,16 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from agent.domain import checkpoint_fields, facts_sources, grant_fields, limit_fields, observe_fields
+from agent.domain import checkpoint_fields, facts, limit_fields, observation
 from agent.domain.checkpoint_checks import Place, contradictions
 from agent.domain.errors import PolicyError
-from agent.domain.facts_sources import FactsLookup
-from agent.domain.link_template import placeholder_names
+from agent.domain.facts import FactsLookup
 from agent.domain.policy import Policy
 from agent.domain.rules import Defaults, Denial, GrantLimits, ObservedRule, Rule, on_reject_by_risk
 from agent.domain.spelling import meant
-from agent.domain.toml_lines import Lines
+from agent.domain.templates import placeholder_names
 from agent.domain.toml_mistakes import syntax_problem
+from agent.domain.toml_text import Lines
 from signoff.errors import MalformedArguments
 from signoff.json_paths import is_redacted
 
@@ -65,16 +65,16 @@ CHECKPOINT = TERMS | {
     "description_template": checkpoint_fields.template,
     "link_template": checkpoint_fields.link_template,
     "allow_grants": checkpoint_fields.boolean,
-    "grant_free": grant_fields.grant_free,
+    "grant_free": checkpoint_fields.grant_free,
     "verdict": checkpoint_fields.verdict,
-    **observe_fields.KEYS,
+    **observation.KEYS,
 }
 DENIAL = {
     **{key: CHECKPOINT[key] for key in ("checkpoint_id", "action_pattern", "when", "verdict")},
     "because": checkpoint_fields.because,
 }
 """The keys of a checkpoint that denies: it asks nobody."""
-TABLES = {"defaults", "checkpoint", "limit", "grants", facts_sources.TABLE}
+TABLES = {"defaults", "checkpoint", "limit", "grants", facts.TABLE}
 
 
 def load(
@@ -150,7 +150,7 @@ class _Reader:
         grants = self._grants(tables["grants"]) if self._has_grants else None
         self._refuse_duplicates(checkpoints)
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
-        lookups = self._lookups(tables.get(facts_sources.TABLE, []))
+        lookups = self._lookups(tables.get(facts.TABLE, []))
         kept, observed = _split(each for each in read if isinstance(each, _ReadRule))
         return Policy(
             kept,
@@ -165,11 +165,11 @@ class _Reader:
 
     def _lookups(self, tables: Any) -> tuple[FactsLookup, ...]:
         def problem(index: int, key: str | None, what: str) -> None:
-            self._problem(self._lines.of(facts_sources.TABLE, index, key), f"facts #{index + 1}: {what}")
+            self._problem(self._lines.of(facts.TABLE, index, key), f"facts #{index + 1}: {what}")
 
         if tables and self._no_lookups:
             problem(0, None, f"cannot be enforced: {self._no_lookups}")
-        return facts_sources.read_lookups(tables, problem)
+        return facts.read_lookups(tables, problem)
 
     def _defaults(self, table: Any) -> Defaults:
         read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)
@@ -178,11 +178,11 @@ class _Reader:
         return defaults
 
     def _grants(self, table: Any) -> GrantLimits | None:
-        read = self._table("grants", 0, "[grants]", table, grant_fields.GRANTS)
-        missing = [key for key in grant_fields.GRANTS if isinstance(table, dict) and key not in table]
+        read = self._table("grants", 0, "[grants]", table, checkpoint_fields.GRANTS)
+        missing = [key for key in checkpoint_fields.GRANTS if isinstance(table, dict) and key not in table]
         for key in missing:
             self._problem(self._lines.of("grants"), f'[grants]: "{key}" is missing')
-        return None if missing or len(read) < len(grant_fields.GRANTS) else GrantLimits(**read)
+        return None if missing or len(read) < len(checkpoint_fields.GRANTS) else GrantLimits(**read)
 
     def _checkpoint(self, index: int, table: Any, known: Mapping[str, Any]) -> dict[str, Any] | None:
         label = _label(index, table)
@@ -201,7 +201,7 @@ class _Reader:
         label = _label(index, table)
         if (read := self._checkpoint(index, table, CHECKPOINT)) is None:
             return None
-        for key, problem in observe_fields.problems(read, table, self._now):
+        for key, problem in observation.problems(read, table, self._now):
             self._problem(self._lines.of("checkpoint", index, key), f"{label}: {problem}")
         mode, until = read.pop("mode", None), read.pop("observe_until", None)
         terms = defaults.terms() | read
@@ -210,9 +210,9 @@ class _Reader:
         place = Place("checkpoint", index, label, table)
         self._check(place, rule)
         self._check_shown(place, rule)
-        for key, problem in grant_fields.problems(rule, given=self._has_grants):
+        for key, problem in checkpoint_fields.problems(rule, given=self._has_grants):
             self._problem(self._lines.of("checkpoint", index, key), f"{label}: {problem}")
-        return _ReadRule(rule, until if mode == observe_fields.OBSERVE else None)
+        return _ReadRule(rule, until if mode == observation.OBSERVE else None)
 
     def _table(
         self, name: str, index: int, label: str, table: Any, known: Mapping[str, Any]
@@ -298,7 +298,7 @@ def _label(index: int, table: Any) -> str:
 
 
 def _unknown(key: str, known: Mapping[str, Any]) -> str:
-    if known is DENIAL and key in observe_fields.KEYS:
+    if known is DENIAL and key in observation.KEYS:
         return (
             f'"{key}" is not used with verdict = "deny"; try it with `signoff check replay`, or observe it as a '
             "checkpoint that asks"
@@ -312,3 +312,15 @@ def _unknown(key: str, known: Mapping[str, Any]) -> str:
         place = "[defaults]" if elsewhere is DEFAULTS else "a [[checkpoint]]"
         return f'"{key}" belongs in {place}'
     return f'unknown key "{key}"{meant(key, known)}'
+
+
+def changed_checkpoints(before: str, after: str) -> frozenset[str] | None:
+    """Ids of checkpoints whose text differs. ``None``: not comparable, so all changed."""
+    try:
+        old, new = (load(text, filename="policy") for text in (before, after))
+    except PolicyError:
+        return None
+    if new.grants is None:
+        return None
+    kept = {rule.checkpoint_id: rule for rule in new.rules}
+    return frozenset(each.checkpoint_id for each in old.rules if kept.get(each.checkpoint_id) != each)

@@ -7,14 +7,16 @@ covers exactly those shown, byte by byte in canonical form.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
+from agent.domain.webhook_urls import check_url, networks
 from signoff.canonical import canonical_bytes, parse_canonical, plain_object
 from signoff.errors import MalformedArguments
+from signoff.values import ACTION_NAME
 
 MAX_BYTES = 64 * 1024
 """Per action, in canonical form."""
@@ -66,3 +68,51 @@ def read_facts(values: Any, source: FactsSource) -> Facts:
     if len(facts.canonical or b"") > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
     return facts
+
+
+TABLE = "facts"
+KEYS = ("tool", "url")
+
+_ANYWHERE = networks("0.0.0.0/0, ::/0")
+
+Problem = Callable[[int, str | None, str], None]
+"""Gets the table's index, the key (None: the table), and the problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactsLookup:
+    tool: str
+    url: str
+
+
+def read_lookups(tables: Any, problem: Problem) -> tuple[FactsLookup, ...]:
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        problem(0, None, "write [[facts]], with two brackets")
+        return ()
+    found: dict[str, FactsLookup] = {}
+    for index, table in enumerate(tables):
+        wrong = list(_problems(table))
+        if not wrong and table["tool"] in found:
+            wrong = [("tool", f'"tool" names {table["tool"]}, as an earlier table does')]
+        for key, what in wrong:
+            problem(index, key, what)
+        if not wrong:
+            found[table["tool"]] = FactsLookup(table["tool"], table["url"])
+    return tuple(found.values())
+
+
+def _problems(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
+    for key in table.keys() - set(KEYS):
+        yield key, f'unknown key "{key}" (there are: {", ".join(KEYS)})'
+    for key in KEYS:
+        if key not in table:
+            yield None, f'"{key}" is missing'
+    tool, url = table.get("tool"), table.get("url")
+    if "tool" in table and (not isinstance(tool, str) or ACTION_NAME.problem(tool)):
+        yield "tool", '"tool" must be the name of one tool'
+    if "url" in table:
+        try:
+            # Allowed networks are a setting; the resolved address is checked before each POST.
+            check_url(url if isinstance(url, str) else "", _ANYWHERE)
+        except ValueError as error:
+            yield "url", f'"url" {error}'

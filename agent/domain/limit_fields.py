@@ -12,7 +12,7 @@ from agent.domain import checkpoint_fields
 from agent.domain.field_constraints import exact_number
 from agent.domain.limits import COUNT, LONGEST, Limit, Per, Then, length
 from agent.domain.spelling import meant
-from agent.domain.toml_lines import Lines
+from agent.domain.toml_text import Lines
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _OF = re.compile(r"(?:facts|args)(?:\.[^.\s\x00]+)+\Z")

@@ -1,11 +1,13 @@
-"""What checkpoints in observe mode would have asked."""
+"""What checkpoints in observe mode would have asked, and their keys in a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Literal
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Literal
+
+from agent.domain.checkpoint_fields import one_of
 
 LONGEST = timedelta(days=30)
 """Distance of `observe_until` when applied, so that no observation is forgotten."""
@@ -63,3 +65,39 @@ def described(count: ObservedCount) -> str:
 
 def _calls(number: int) -> str:
     return f"{number:,} call{'' if number == 1 else 's'}"
+
+
+OBSERVE = "observe"
+
+
+def mode(value: Any) -> str:
+    return one_of(value, ["enforce", OBSERVE])
+
+
+def observe_until(value: Any) -> datetime:
+    """A date (its beginning) or a time; UTC without a zone."""
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(at, date) and not isinstance(at, datetime):
+            at = datetime.combine(at, time())
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise ValueError("must be a date such as 2026-12-24 or a time such as 2026-12-24T18:00:00Z") from None
+
+
+KEYS = {"mode": mode, "observe_until": observe_until}
+
+
+def problems(
+    read: Mapping[str, Any], written: Mapping[str, Any], now: datetime | None
+) -> Iterator[tuple[str, str]]:
+    """``read``: the valid keys. ``now``: when the policy is applied; ``None``: applied earlier."""
+    is_observed, until = read.get("mode") == OBSERVE, read.get("observe_until")
+    if is_observed and "observe_until" not in written:
+        yield "mode", '"mode" is "observe" and so needs "observe_until", at most 30 days ahead'
+    if until is None or ("mode" in written and "mode" not in read):
+        return
+    if not is_observed:
+        yield "observe_until", '"observe_until" is used only with mode = "observe"'
+    elif now is not None and until - now > LONGEST:
+        yield "observe_until", '"observe_until" must be at most 30 days ahead'

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.domain.errors import OutdatedPolicy
 from agent.domain.expression import Subject, compile_when
-from agent.domain.facts_sources import FactsLookup
+from agent.domain.facts import FactsLookup
 from agent.domain.judgement import CheckpointRuling, Inputs, Judgement, ToolTraits
 from agent.domain.limits import Caller, Limit, LimitState, Use, decisive
 from agent.domain.observation import Observation

@@ -14,10 +14,9 @@ from pydantic import (
     field_serializer,
 )
 
-from agent.domain.description_template import render
 from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
-from agent.domain.link_template import placeholder_names, render_link
+from agent.domain.templates import placeholder_names, render, render_link
 from signoff.canonical import canonical_bytes
 from signoff.description import MAX_STORED, bounded, tool_and_arguments
 from signoff.formats import Money

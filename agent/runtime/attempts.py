@@ -17,7 +17,7 @@ from agent.runtime.judging.run_calls import Asker
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.until_answered import until_answered
-from agent.runtime.user_call import UserCall
+from agent.runtime.user_code import UserCall
 from agent.runtime.work_queue import give_back_slot
 from agent.store.views import OpenCallDetails
 from agent.usecases import calls, runs

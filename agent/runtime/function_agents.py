@@ -20,9 +20,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from agent.runtime import docstrings
 from agent.runtime.agents import Agent
-from agent.runtime.signature import context_parameter
+from agent.runtime.signature import context_parameter, summary
 from agent.runtime.step_tools import ASK, PAUSE, QUESTION, SLEEP, Doing, StepTool
 from agent.runtime.tool import Tool
 
@@ -101,7 +100,7 @@ def function_agent(
 
     def made(decorated: Function) -> FunctionAgent:
         named = name or getattr(decorated, "__name__", "")
-        words = description or docstrings.summary(decorated)
+        words = description or summary(decorated)
         return FunctionAgent(
             name=named,
             instructions=words or named,

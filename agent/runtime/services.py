@@ -10,14 +10,12 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
-from agent.domain.facts import Facts, FactsSource
-from agent.domain.facts_sources import FactsLookup
+from agent.domain.facts import Facts, FactsLookup, FactsSource
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
-from agent.runtime.concurrency import Concurrency
-from agent.runtime.full_limits import FullLimits
+from agent.runtime.concurrency import Concurrency, FullLimits
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.joint_writes import JointWrites
 from agent.runtime.model import Model

@@ -1,14 +1,18 @@
 """Texts from models and tools, cut and cleaned for database and model."""
 
+from __future__ import annotations
+
 import json
 import re
+import sysconfig
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 
 from agent.domain.repetitions import repetitions
-from agent.runtime import author_frames
 from signoff.description import bounded, whole_words
 from signoff.masks import mask, redact_by_name
 
@@ -61,14 +65,14 @@ def reason(why: object) -> str:
 
 def error_text(raised: BaseException) -> str:
     """`KeyError: 'no such customer' (my_agents.py:57)`: type, message and author's line."""
-    return _named(raised, _one_line(raised), author_frames.place(raised))
+    return _named(raised, _one_line(raised), place(raised))
 
 
 def log_text(raised: BaseException, arguments: Mapping[str, Any]) -> str:
     """Arguments' values are masked."""
     hidden = [(text, "argument") for text, _ in redact_by_name({"all": arguments}, redact=["all"]).hidden]
     message = _one_line(raised)
-    return _named(raised, mask(message, repetitions(message, hidden)), author_frames.trail(raised))
+    return _named(raised, mask(message, repetitions(message, hidden)), trail(raised))
 
 
 def _one_line(raised: BaseException) -> str:
@@ -94,3 +98,37 @@ def _cut(text: str) -> str:
         return text
     kept = whole_words(encoded[:MAX_BYTES].decode(errors="ignore"))
     return f"{kept}\n[cut: the first {MAX_BYTES // 1024} KiB of {len(encoded) // 1024 + 1} KiB]"
+
+
+_MOST = 4
+"""Per log line."""
+
+_PACKAGES = Path(__file__).resolve().parents[2]
+_OURS = tuple(str(_PACKAGES / name) + "/" for name in ("agent", "signoff", "slackbot"))
+_PYTHON = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def place(raised: BaseException) -> str | None:
+    """The innermost line: `my_agents.py:57`."""
+    frames = _author_frames(raised)
+    return f"{Path(frames[0].filename).name}:{frames[0].lineno}" if frames else None
+
+
+def trail(raised: BaseException) -> str | None:
+    """`my_agents.py:57 in price_of, my_agents.py:80 in process_refund`."""
+    frames = _author_frames(raised)[:_MOST]
+    return ", ".join(f"{Path(each.filename).name}:{each.lineno} in {each.name}" for each in frames) or None
+
+
+def _author_frames(raised: BaseException) -> list[traceback.FrameSummary]:
+    """Library frames count only if nothing else is left."""
+    passed = traceback.extract_tb(raised.__traceback__)
+    foreign = [frame for frame in reversed(passed) if not _is_ours(frame.filename)]
+    own = [frame for frame in foreign if not set(_INSTALLED) & set(Path(frame.filename).parts)]
+    return own or foreign[-1:]
+
+
+def _is_ours(filename: str) -> bool:
+    in_python = filename.startswith(_PYTHON) and not set(_INSTALLED) & set(Path(filename).parts)
+    return in_python or filename.startswith((*_OURS, "<"))

@@ -7,13 +7,13 @@ from typing import Any, Generic, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
-from agent.domain import description_template
+from agent.domain import templates
 from agent.domain.judgement import ToolTraits
 from agent.domain.rules import Rule
 from agent.domain.run import CallExecutor
 from agent.domain.spelling import meant
-from agent.runtime import docstrings, stored_text
-from agent.runtime.signature import Signature, ToolContext, check_subset, signature_of
+from agent.runtime import stored_text
+from agent.runtime.signature import Signature, ToolContext, arguments, check_subset, signature_of, summary
 from signoff.backoff import Backoff
 from signoff.durations import Duration, seconds_of
 from signoff.errors import SignoffError
@@ -102,10 +102,10 @@ class Tool(Generic[P, R]):
             raise TypeError(f"@tool: {self.function!r} is not a function")
         name = self.name or getattr(self.function, "__name__", "")
         title = f"@tool {name}"
-        descriptions = docstrings.arguments(self.function)
+        descriptions = arguments(self.function)
         settled: dict[str, Any] = {
             "name": name,
-            "description": self.description or docstrings.summary(self.function),
+            "description": self.description or summary(self.function),
             "risk": None if self.risk is None else _risk(self.risk, title),
             "signature": signature_of(self.function, title, descriptions),
         }
@@ -155,11 +155,7 @@ class Tool(Generic[P, R]):
         return rule
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:
-        return (
-            None
-            if self.pending_text is None
-            else description_template.render(self.pending_text, arguments, None)
-        )
+        return None if self.pending_text is None else templates.render(self.pending_text, arguments, None)
 
     def _check(self, title: str) -> None:
         if not NAME.match(self.name):
@@ -254,6 +250,6 @@ def _risk(value: Risk | str, title: str) -> Risk:
 
 def _check_template(text: str, title: str) -> None:
     try:
-        description_template.check(text)
+        templates.check(text)
     except ValueError as error:
         raise ValueError(f"{title}: pending_text: {error}") from None

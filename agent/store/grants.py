@@ -16,8 +16,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, fetch, query
 from agent.domain.audit import request_subject
-from agent.domain.grant_terms import MAX_LIVE
-from agent.domain.grants import Grant
+from agent.domain.grants import MAX_LIVE, Grant
 from agent.store import consent_terms
 from agent.store.outbox import Destination
 from agent.store.rows import row_as

@@ -12,10 +12,10 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind
+from agent.domain.checkpoints import changed_checkpoints
 from agent.domain.errors import NotFound
 from agent.domain.pause import EVERYTHING
 from agent.domain.policy import Policy
-from agent.domain.policy_changes import changed_checkpoints
 from agent.store import audit, pause
 from agent.store import policy as policies
 from agent.store.audit import AuditEntry

@@ -12,13 +12,13 @@ import structlog
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
+from agent.domain.cron import Cron
 from agent.domain.errors import NotFound
 from agent.domain.run import NewRun
 from agent.domain.schedules import NewSchedule, Schedule
 from agent.store import audit, clock, schedules
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
-from agent.usecases.cron import Cron
 from agent.usecases.runs.starts import write_failed_run, write_run
 from signoff.errors import Conflict
 

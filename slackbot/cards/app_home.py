@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_list import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status_words, tree

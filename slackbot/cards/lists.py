@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_list import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id

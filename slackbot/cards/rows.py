@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from agent.domain.request import RequestStatus
-from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, inert, status_words

@@ -16,8 +16,8 @@ from agent.domain.limits import length
 from agent.domain.policy import Policy
 from agent.domain.rules import Terms
 from agent.runtime.agents import Registry, load_agents
-from agent.runtime.policy_lint import few_reviewers, lint_policy, user_groups
-from agent.runtime.tool_lint import lint_tools
+from agent.runtime.checks.policy_lint import few_reviewers, lint_policy, user_groups
+from agent.runtime.checks.tool_lint import lint_tools
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
 from slackbot.cli.explain import explain

@@ -10,7 +10,7 @@ import typer
 from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
-from agent.runtime.upgrade_check import Remedy, StrandedItem, find_stranded
+from agent.runtime.checks.upgrade_check import Remedy, StrandedItem, find_stranded
 from agent.usecases import requests, runs
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import with_database

@@ -10,11 +10,11 @@ from uuid import UUID
 import typer
 
 from agent.database.pools import Database
+from agent.domain.cron import Cron
 from agent.domain.schedules import GRACE, NewSchedule, Schedule
 from agent.domain.short_ids import short_id
 from agent.runtime.agents import LoadError, load_agents
 from agent.usecases import schedules
-from agent.usecases.cron import Cron
 from signoff.gate.options import duration
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database

@@ -18,8 +18,7 @@ from agent.database.failure_log import log_failure
 from agent.database.pools import Database
 from agent.domain.people import CHANNEL
 from agent.domain.request import RequestStatus, Verdict
-from agent.domain.request_filter import RequestKind, RequestOrder
-from agent.domain.request_line import RequestLine
+from agent.domain.request_list import RequestKind, RequestLine, RequestOrder
 from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.store.outbox import Destination

@@ -21,7 +21,7 @@ from uuid import UUID
 from agent.domain.checkpoints import redacted
 from agent.domain.masked_action import masked_action
 from agent.domain.repetitions import named_in
-from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.request_view import Change, ExecutionView, RequestView
 from agent.domain.run import RunValues, RunView
 from signoff.description import shown

@@ -10,8 +10,7 @@ from weakref import WeakValueDictionary
 import httpx2
 import structlog
 
-from agent.domain.facts import MAX_BYTES, Facts, FactsSource, read_facts
-from agent.domain.facts_sources import FactsLookup
+from agent.domain.facts import MAX_BYTES, Facts, FactsLookup, FactsSource, read_facts
 from agent.domain.webhook_urls import Network
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.errors import MalformedArguments

@@ -9,8 +9,14 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
-from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_list import (
+    Count,
+    HistoryLine,
+    RequestFilter,
+    RequestKind,
+    RequestLine,
+    RequestOrder,
+)
 from agent.domain.run import RunStatus, RunView
 from agent.store import views
 from signoff.values import Person

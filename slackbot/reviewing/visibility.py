@@ -10,7 +10,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import CHANNEL
-from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from agent.store import views

@@ -12,7 +12,7 @@ from agent.database.pools import Database
 from agent.domain.errors import PolicyError
 from agent.domain.policy import Policy
 from agent.runtime.agents import LoadError, load_agents
-from agent.runtime.policy_lint import lapsed_observations
+from agent.runtime.checks.policy_lint import lapsed_observations
 from agent.store import views
 from agent.usecases import policy as policies
 from agent.usecases import probe_write, schedules, sweeps, undelivered

@@ -10,13 +10,13 @@ from uuid import UUID
 import structlog
 
 from agent.database.pools import Database
+from agent.domain.cron import Cron
 from agent.domain.errors import Refusal
 from agent.domain.run import NewRun
 from agent.domain.schedules import Schedule
 from agent.runtime.services import Services
 from agent.store.schedules import DueSchedule
 from agent.usecases import schedules
-from agent.usecases.cron import Cron
 from slackbot.reviewing import run_starts
 from slackbot.reviewing.members import NotAMember
 from slackbot.reviewing.run_starts import ChannelUnknown, NotStarted, Requester

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
-from agent.runtime.policy_lint import few_reviewers
+from agent.runtime.checks.policy_lint import few_reviewers
 from signoff.errors import SignoffError
 from signoff.values import Person
 from slackbot.service.findings import Finding

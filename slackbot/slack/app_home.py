@@ -16,7 +16,7 @@ from agent.database.background import start_task
 from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
-from agent.domain.request_line import RequestLine
+from agent.domain.request_list import RequestLine
 from agent.domain.request_view import RequestView
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.store import views

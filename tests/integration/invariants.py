@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import text
 
 from agent.database.pools import Database
-from agent.runtime.look import Look
+from agent.runtime.executor import Look
 from agent.usecases import audit
 
 # Each query returns rows that break its rule.

@@ -17,7 +17,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
-from agent.runtime.look import Look
+from agent.runtime.executor import Look
 from agent.store import views
 from agent.usecases import calls as call_usecases
 from agent.usecases import requests, runs

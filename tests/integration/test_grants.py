@@ -20,7 +20,7 @@ from agent.domain.api_keys import Scope
 from agent.domain.checkpoints import load
 from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refusal, Refused
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
-from agent.domain.grant_terms import MAX_LIVE
+from agent.domain.grants import MAX_LIVE
 from agent.domain.limits import Limit, Use
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus

@@ -20,7 +20,7 @@ from sqlalchemy import text
 from agent.database.pools import Database
 from agent.database.transaction import Connection
 from agent.domain.limits import Limit, Use
-from agent.domain.request_filter import RequestFilter, RequestKind
+from agent.domain.request_list import RequestFilter, RequestKind
 from agent.store import call_locks, limits, report_locks, run_leases, views, vote_locks
 from tests.integration.asking import GRACE, ask
 

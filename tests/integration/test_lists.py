@@ -13,9 +13,8 @@ from sqlalchemy import text
 from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.pools import Database
 from agent.domain.request import RequestStatus
-from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
-from agent.domain.request_line import RequestLine
-from agent.store import open_requests, reminders, views
+from agent.domain.request_list import RequestFilter, RequestKind, RequestLine, RequestOrder
+from agent.store import reminders, request_locks, views
 from agent.store.views import waiting_lists
 from signoff.values import Person, Risk
 from tests.integration import alone
@@ -296,7 +295,7 @@ async def test_what_waits_for_somebody_else_is_not_read(database: Database, owne
     waiting_for = waiting_lists._waiting_for(none, RequestOrder.OLDEST, 20, later=False)
     assert await pages(database, waiting_for, whose) < 500
     assert await pages(database, waiting_lists._count_waiting_for(none, 200), whose) < 500
-    assert await pages(database, open_requests._DUE, {"limit": 500, "but": [], "only": None}) < 50
+    assert await pages(database, request_locks._DUE, {"limit": 500, "but": [], "only": None}) < 50
     assert await pages(database, reminders._REMINDERS_DUE, {"limit": 500, "but": [], "only": None}) < 50
 
 

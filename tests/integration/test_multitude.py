@@ -12,9 +12,9 @@ from agent.database.pools import Database
 from agent.database.transaction import Connection
 from agent.domain.outbound import MAIL
 from agent.domain.request import RequestStatus
-from agent.domain.request_filter import RequestFilter, RequestKind
+from agent.domain.request_list import RequestFilter, RequestKind
 from agent.domain.run import RunStatus
-from agent.store import calls, deliveries, open_requests, outbound, overdue, reminders, views
+from agent.store import calls, deliveries, outbound, overdue, reminders, request_locks, views
 from agent.store.outbox import Destination
 from agent.usecases import audit, requests
 from benchmarks.ground import owner
@@ -68,8 +68,8 @@ def _looks() -> dict[str, Look]:
         "runs of other agents": lambda tx: views.runs_of_others(tx, ["payments"]),
         "approved versions": lambda tx: views.approved_versions(tx, ["nobody"], "resumed"),
         "mail": lambda tx: outbound.lease_due(tx, MAIL, PAGE, 10.0),
-        "overdue requests": lambda tx: open_requests.lock_due(tx, PAGE),
-        "one overdue request": lambda tx: open_requests.lock_due(tx, 1, (), UUID(int=1)),
+        "overdue requests": lambda tx: request_locks.lock_due(tx, PAGE),
+        "one overdue request": lambda tx: request_locks.lock_due(tx, 1, (), UUID(int=1)),
         "reminders": lambda tx: reminders.lock_due(tx, PAGE),
         "overdue approvals": lambda tx: calls.lock_overdue(tx, PAGE),
         "a webhook": lambda tx: outbound.lease_due(tx, "00000000-0000-0000-0000-000000000001", PAGE, 10.0),

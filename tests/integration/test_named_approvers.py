@@ -9,7 +9,7 @@ import pytest
 
 from agent.domain.errors import Refused
 from agent.domain.people import Standing
-from agent.domain.request_filter import RequestKind
+from agent.domain.request_list import RequestKind
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards import details_modal, history_list, thread_line

@@ -14,7 +14,7 @@ from agent.database.address import Address
 from agent.database.errors import DatabaseUnusable
 from agent.database.pools import Database
 from agent.domain.request import ExecutionStatus
-from agent.domain.request_filter import RequestKind
+from agent.domain.request_list import RequestKind
 from agent.domain.run import RunStatus, Turn
 from agent.store import views
 from agent.usecases import audit, calls, grants, requests, retention, runs

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from agent.database.pools import Database
-from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from agent.store import overdue, views
 from agent.store import search as stored
 from agent.store.views import request_lists

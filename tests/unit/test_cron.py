@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agent.usecases.cron import Cron
+from agent.domain.cron import Cron
 
 MONDAY = datetime(2026, 11, 23, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -14,7 +14,7 @@ from agent.domain.judgement import ToolTraits
 from agent.domain.limits import Caller, LimitState
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
-from agent.runtime.policy_lint import lint_policy
+from agent.runtime.checks.policy_lint import lint_policy
 from signoff.values import Action
 from tests.doc_blocks import ROOT, Block, blocks
 

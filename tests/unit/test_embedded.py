@@ -9,7 +9,7 @@ from sqlalchemy import make_url
 
 from agent.database import postmaster
 from agent.database.embedded_server import EmbeddedServer, EmbeddedServerError, start
-from agent.database.server_user import ServerUser
+from agent.database.postmaster import ServerUser
 from tests.patience import promised
 
 POSTMASTER_PID = "{pid}\n{data_dir}\n1700000000\n5432\n{socket_dir}\n\n  1234   5678\nready   \n"

@@ -18,10 +18,10 @@ from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
 from agent.runtime import stored_text
 from agent.runtime.agents import Agent, LoadError, Registry, load_agents
-from agent.runtime.policy_lint import lint_policy
+from agent.runtime.checks.policy_lint import lint_policy
+from agent.runtime.checks.tool_lint import lint_tools
 from agent.runtime.step_tools import StepTool
 from agent.runtime.steps import ask, step
-from agent.runtime.tool_lint import lint_tools
 from signoff import ApprovalClient, AsyncApprovalClient, MalformedArguments, Tool, tool
 from signoff.canonical import parse_json
 from slackbot import settings

@@ -12,9 +12,8 @@ STORE = Path(store.__file__).parent
 ALLOWED = {
     # Downwards, from a run to its child runs, usually none: the index on the parent finds them.
     "ancestors.py": 1,  # the order in which a cancellation locks them
-    "views/runs.py": 2,  # who may cancel the run; values to hide in what is shown of it
-    "views/run_outcomes.py": 1,  # what became of the actions of a completed run and of those that it started
-    "views/waiting_time.py": 1,  # how long one of them waited for people
+    "views/runs.py": 3,  # who may cancel; values to hide; what became of a completed run's actions
+    "views/run_calls.py": 1,  # how long one of them waited for people
     # Downwards from the first run: whether people said no to a tool in any of them, asked once for each use of a grant.
     "grants.py": 1,
     # From a call that is asked again to the one it repeats, usually none.

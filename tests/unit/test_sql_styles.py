@@ -197,7 +197,7 @@ def test_every_statement_heeds_a_pause_in_the_same_words() -> None:
             "vote_locks._READ_CALLS",
             "due_work._DUE",
             "due_work._UNSERVED",
-            "views.handed_out_calls._HANDED_OUT",
+            "views.open_calls._HANDED_OUT",
         },
         "scope IN ('*', run.agent)": {"approvals._APPROVAL", "due_work._DUE"},
     }

@@ -1,18 +1,16 @@
 """Read models: rows to values."""
 
 from agent.store.clock import now
-from agent.store.views.backlog import backlog
 from agent.store.views.change_token import change_token, changed_subjects, recently_changed
-from agent.store.views.decided_calls import DecidedCall, decided_calls
-from agent.store.views.events import Transition, run_transitions, transitions
+from agent.store.views.events import Transition, request_events, run_transitions, transitions
 from agent.store.views.floods import flood
-from agent.store.views.handed_out_calls import HandedOutCall, handed_out
-from agent.store.views.id_prefixes import requests_like, runs_like
-from agent.store.views.live_grants import LiveGrant, live_grants
-from agent.store.views.metrics import ServiceCounts, service_counts
+from agent.store.views.grants import DecidedCall, LiveGrant, decided_calls, live_grants
+from agent.store.views.metrics import ServiceCounts, backlog, service_counts
 from agent.store.views.open_calls import (
+    HandedOutCall,
     OpenCall,
     approved_versions,
+    handed_out,
     open_calls,
     runs_of_others,
 )
@@ -24,14 +22,14 @@ from agent.store.views.program_requests import (
     waiting_of_key,
 )
 from agent.store.views.reports import report, report_audiences
-from agent.store.views.request_counts import (
+from agent.store.views.request_lists import (
     AudienceCount,
     FilterChoice,
     audience_counts,
     filter_choices,
+    found_requests,
+    requests_of,
 )
-from agent.store.views.request_events import request_events
-from agent.store.views.request_lists import found_requests, requests_of
 from agent.store.views.requests import (
     VoteContext,
     lasting_rejection,
@@ -49,6 +47,7 @@ from agent.store.views.run_calls import (
     open_call_details,
     prepared_action,
     question_context,
+    seconds_waited,
     transcripts,
     waiting_descendant_calls,
 )
@@ -79,15 +78,17 @@ from agent.store.views.schema_version import schema_version
 from agent.store.views.search import (
     events_between,
     requests_between,
+    requests_like,
+    runs_like,
     search_requests,
     search_runs,
     votes_between,
 )
-from agent.store.views.waiting_for_others import count_waiting_for_others, waiting_for_others
 from agent.store.views.waiting_lists import (
     audiences,
     count_waiting,
     count_waiting_for,
+    count_waiting_for_others,
     waiting_for,
+    waiting_for_others,
 )
-from agent.store.views.waiting_time import seconds_waited

@@ -11,6 +11,8 @@ from uuid import UUID
 from sqlalchemy import TextClause, text
 
 from agent.database.transaction import Connection
+from agent.domain.audit import AuditEvent, request_subject
+from agent.store import audit
 
 Key = tuple[datetime, str, int]
 """Time, subject and number."""
@@ -95,3 +97,8 @@ WHERE subject = ANY (ARRAY(
   AND at >= :since AND (at, subject, seq) > (:at, :subject, :seq) AND event = ANY(:kinds)
 ORDER BY at, subject, seq LIMIT :limit
 """)
+
+
+async def request_events(connection: Connection, request_id: UUID) -> list[AuditEvent]:
+    """Details hold ids and digests, never arguments."""
+    return await audit.events(connection, request_subject(request_id))

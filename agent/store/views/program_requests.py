@@ -15,7 +15,7 @@ from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
 from agent.store.rows import row_as
 from agent.store.tables import approval_request, execution, request_revision
-from agent.store.views.request_parts import last_position, present_revision
+from agent.store.views.request_rows import last_position, present_revision
 
 MAX_BYTES = 2**20
 """Bytes of a page: the process that serves people reads, masks and encodes it."""

@@ -22,11 +22,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSQUERY
 
 from agent.domain.request import RequestStatus
-from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
-from agent.store.tables import card_place, request_search
-from agent.store.tables.requests import risk
+from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
+from agent.store.tables import card_place, request_search, risk
 from agent.store.views.request_lines import of_team, request
-from agent.store.views.request_parts import last_position
+from agent.store.views.request_rows import last_position
 
 EVERYTHING = RequestFilter()
 

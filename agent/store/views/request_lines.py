@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, and_, bindp
 
 from agent.domain.grants import GRANT
 from agent.domain.request import ExecutionStatus, RequestStatus, approval_state
-from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.request_view import Behalf
 from agent.domain.run import AnswerKind, CallState
 from agent.store import exclusions
@@ -23,7 +23,7 @@ from agent.store.tables import (
     settlement,
     tool_call,
 )
-from agent.store.views.request_parts import approvals, channel_card, is_stopped, present_revision, voters
+from agent.store.views.request_rows import approvals, channel_card, is_stopped, present_revision, voters
 
 request, _revision = approval_request.alias("request"), request_revision.alias("revision")
 _place = card_place.alias("place")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from sqlalchemy import Row, and_, bindparam, case, select, text
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
 from agent.domain.coverage import StoredApproval
-from agent.domain.grant_terms import MAX_LIVE
+from agent.domain.grants import MAX_LIVE
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallExecutor, CallState, CallView, Message, RunView
 from agent.store import consent_terms, grants
@@ -21,7 +22,7 @@ from agent.store.grants import GrantState
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendants
-from agent.store.views.request_parts import notes, present_revision
+from agent.store.views.request_rows import notes, present_revision
 from agent.store.views.requests import REJECTION, Rejection
 from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, run_of
 
@@ -192,4 +193,31 @@ LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = coalesce(d.revision, r.revision)
 WHERE c.id = :call
+""")
+
+
+async def seconds_waited(connection: Connection, run_id: UUID, since: datetime) -> float:
+    """Descendants' waits and sleeps count, too."""
+    found: float = (await connection.execute(_WAITED, {"run": run_id, "since": since})).scalar_one()
+    return found
+
+
+_WAITED = text("""
+WITH RECURSIVE family AS (
+    SELECT id FROM agent_run WHERE id = :run
+    UNION ALL SELECT r.id FROM agent_run AS r JOIN family AS f ON r.parent_run_id = f.id
+), spell AS (
+    SELECT q.created_at AS began, q.decided_at AS ended
+    FROM approval_request AS q JOIN family AS f ON q.run_id = f.id
+    UNION ALL
+    SELECT e.finished_at, s.created_at FROM family AS f JOIN tool_call AS c ON c.run_id = f.id
+    JOIN execution AS e ON e.call_id = c.id AND e.status = 'in_doubt'
+    LEFT JOIN settlement AS s ON s.execution_id = e.id
+    UNION ALL
+    SELECT c.created_at, c.answered_at FROM tool_call AS c JOIN family AS f ON c.run_id = f.id
+    WHERE c.tool = 'sleep' AND c.retry_at IS NOT NULL
+)
+SELECT coalesce(sum(extract(epoch FROM upper(w) - lower(w))), 0)::float FROM unnest((
+    SELECT range_agg(tstzrange(greatest(began, :since), coalesce(ended, clock_timestamp()))) FROM spell
+    WHERE coalesce(ended, clock_timestamp()) > greatest(began, :since))) AS w
 """)

@@ -32,7 +32,7 @@ from agent.domain.request import RequestStatus
 from agent.domain.run import CallExecutor, CallState, PendingQuestion, RunLine, RunStatus, RunView
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendant_waits, with_descendants
-from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revision
+from agent.store.views.request_rows import EMPTY_LIST, approvals, present_revision
 from agent.store.views.runs import RUN_VIEW, RUNS, run_of
 
 MAX_BYTES = 2**18

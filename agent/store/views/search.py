@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    cast,
     exists,
     func,
     select,
@@ -29,6 +30,7 @@ from agent.database.transaction import Connection, fetch
 from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
+from agent.domain.short_ids import parse_id_prefix
 from agent.store.ids import id_at
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, audit_event, tool_call
@@ -217,3 +219,34 @@ _EVENTS_BETWEEN = (
     .order_by(*_position)
     .limit(bindparam("limit"))
 )
+
+
+async def requests_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
+    """At most two ids; two mean ambiguous."""
+    return await _ids_like(connection, approval_request, id_prefix, team_id)
+
+
+async def runs_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
+    """At most two ids; two mean ambiguous."""
+    return await _ids_like(connection, agent_run, id_prefix, team_id)
+
+
+async def _ids_like(connection: Connection, table: Table, typed: str, team_id: str | None) -> list[UUID]:
+    wanted = parse_id_prefix(typed)
+    if wanted is None:
+        return []
+    key = {"first": wanted.first, "last": wanted.last, "pattern": wanted.pattern, "team": team_id}
+    rows = await fetch(connection, _like(table, of_team=team_id is not None), **key)
+    return [row.id for row in rows]
+
+
+@cache
+def _like(table: Table, *, of_team: bool) -> Select[tuple[UUID]]:
+    written = func.replace(cast(table.c.id, Text), "-", "")
+    found = (
+        select(table.c.id)
+        .where(table.c.id.between(bindparam("first"), bindparam("last")))
+        .where(written.regexp_match(bindparam("pattern")))
+        .limit(2)
+    )
+    return found.where(table.c.team_id == bindparam("team")) if of_team else found

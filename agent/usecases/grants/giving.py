@@ -14,8 +14,15 @@ from agent.domain.audit import request_subject
 from agent.domain.errors import GrantRefused, Refusal, Refused
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Constraint, constraint_as_json
-from agent.domain.grant_terms import MAX_LIVE, freeing_problem, limits_problem, rule_of_grant
-from agent.domain.grants import GRANT, CallToCover, Grant
+from agent.domain.grants import (
+    GRANT,
+    MAX_LIVE,
+    CallToCover,
+    Grant,
+    freeing_problem,
+    limits_problem,
+    rule_of_grant,
+)
 from agent.domain.policy import outdated
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView

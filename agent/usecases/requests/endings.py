@@ -1,4 +1,4 @@
-"""Requests end without a vote: withdrawn, expired or escalated."""
+"""Requests end without a vote: withdrawn, expired or escalated. An expired one may be asked again."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import AuditKind, request_subject
+from agent.database.wakeups import Wakeup
+from agent.domain import eligibility
+from agent.domain.audit import DIRECT, AuditKind, request_subject
 from agent.domain.consent_terms import ConsentTerms
-from agent.domain.errors import NotFound
+from agent.domain.errors import NotFound, Refused
+from agent.domain.people import Standing
 from agent.domain.request import RequestStatus
 from agent.fault_points import point
-from agent.store import audit, call_locks, consent_terms, open_requests, outbox, reminders, request_locks
+from agent.store import audit, call_locks, calls, consent_terms, outbox, reminders, request_locks, runs
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.open_requests import DueRequest
 from agent.store.reminders import Escalation
-from agent.store.request_locks import LockedRequest
+from agent.store.request_locks import DueRequest, ExpiredRequest, LockedRequest
 from agent.usecases.batches import FailedItems, isolate_failures
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
+from signoff.errors import Conflict
 from signoff.values import Person
 
 
@@ -73,7 +76,7 @@ BATCH = 32
 
 
 async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
-    due = open_requests.lock_due
+    due = request_locks.lock_due
     return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 
 
@@ -124,3 +127,39 @@ def _escalation(row: DueRequest, head: ChainHead) -> Escalation:
         remind_next=head.at + row.window * row.remind_at[0] if row.remind_at else None,
         at=head.at,
     )
+
+
+async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECT) -> UUID:
+    """Ask about an expired action as a new background call. Raises ``NotFound``, ``Conflict`` and ``Refused``."""
+    async with db.transaction() as tx:
+        expired = await request_locks.find_expired(tx, request_id)
+        if expired is None:
+            raise NotFound(f"no request {request_id} of a run")
+        outcome = await _ask_again(tx, expired, by, path)
+    if isinstance(outcome, Refused):
+        raise outcome
+    return outcome
+
+
+async def _ask_again(tx: Transaction, expired: ExpiredRequest, by: Standing, path: str) -> UUID | Refused:
+    run = await runs.lock(tx, expired.run_id)
+    if run is None:
+        raise NotFound(f"no request {expired.id} of a run")
+    refusal = eligibility.asking_again_refusal(expired.requester, by)
+    detail = {"path": path}
+    subject = request_subject(expired.id)
+    if refusal is not None:
+        detail["refusal"] = refusal.value
+        await audit.record(tx, subject, AuditKind.ASK_AGAIN_REFUSED, audit.actor(by.person), detail)
+        return Refused(refusal)
+    if expired.status is not RequestStatus.EXPIRED:
+        raise Conflict("only an expired request can be asked again")
+    if expired.erased:
+        raise Conflict("what was asked has been erased; let the agent ask again")
+    call_id, created = await calls.repeat(tx, expired.call_id)
+    if created:
+        detail["call"] = str(call_id)
+        await audit.record(tx, subject, AuditKind.REQUEST_REOPENED, audit.actor(by.person), detail)
+        outbox.enqueue(tx, [outbox.card(expired.destination, expired.id)])
+        tx.wake(Wakeup.call(call_id, run.agent))
+    return call_id

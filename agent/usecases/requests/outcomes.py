@@ -21,9 +21,8 @@ from agent.metrics import DECISIONS
 from agent.store import audit, decisions, outbound, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.decisions import Decision
-from agent.store.open_requests import OpenRequest
 from agent.store.outbox import OutboxMessage
-from agent.store.request_locks import LockedRequest
+from agent.store.request_locks import LockedRequest, OpenRequest
 from signoff.values import Person
 from signoff.visible_text import says_nothing
 

@@ -1,13 +1,20 @@
-"""Was a button pressed on its own card?"""
+"""Where a request has buttons (its card, and personal places: App Home, modals), and whether one was pressed there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+from uuid import UUID
+
+from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility
 from agent.domain.eligibility import Reviewable
-from agent.domain.errors import Refusal, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Place, StoredPlace
-from agent.store import requests
+from agent.store import card_places as stored
+from agent.store import outbox, requests, views
+from agent.store.outbox import Destination
 from signoff.values import Person
 
 
@@ -34,3 +41,52 @@ def bind(tx: Transaction, stored: StoredPlace | None, place: Place | None) -> No
         return
     if stored.surface == "channel" and stored.message_ts is None:
         requests.bind_place(tx, place.nonce, place.message_ts)
+
+
+OwnSurface = Literal["home", "modal"]
+
+
+async def create_place(db: Database, request_id: UUID, surface: OwnSurface, person: Person) -> str:
+    """The nonce with which this person may act there. Raises ``NotFound``."""
+    found = await create_places(db, [request_id], surface, person)
+    if request_id not in found:
+        raise NotFound(f"no request {request_id}")
+    return found[request_id]
+
+
+async def create_places(
+    db: Database, request_ids: Sequence[UUID], surface: OwnSurface, person: Person
+) -> dict[UUID, str]:
+    """Nonces by request id; existing places keep theirs."""
+    if not request_ids:
+        return {}
+    async with db.transaction() as tx:
+        return await stored.insert_personal(tx, request_ids, surface, person)
+
+
+async def redraw_card(db: Database, request_id: UUID) -> None:
+    async with db.transaction() as tx:
+        there = await stored.channel_of_card(tx, request_id)
+        if there is not None:
+            outbox.enqueue(tx, [outbox.card(there, request_id)])
+
+
+async def take_card_to_look_at(db: Database, team_id: str) -> tuple[Destination, str] | None:
+    """A card that people need, with its ``ts``, whose message nobody has seen to stand for an hour."""
+    async with db.transaction() as tx:
+        return await stored.take_to_look_at(tx, team_id)
+
+
+async def look_at_card_again(db: Database, there: Destination, ts: str, seconds: float) -> None:
+    async with db.transaction() as tx:
+        await stored.look_again(tx, there, ts, seconds)
+
+
+async def replace_deleted_card(db: Database, team_id: str, channel_id: str, ts: str) -> None:
+    """Post a deleted card again while people need it."""
+    there = Destination(team_id, channel_id)
+    async with db.transaction() as tx:
+        request_id = await stored.request_of_card(tx, there, ts)
+        view = await views.request_view(tx, request_id) if request_id else None
+        if view is not None and view.needs_people:
+            outbox.enqueue(tx, [outbox.card(there, view.id)])

@@ -1,4 +1,4 @@
-"""Reviewers are reminded of waiting requests."""
+"""Reviewers are reminded of waiting requests, and operators told where too few can still approve."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from datetime import datetime
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject
+from agent.domain.request_list import RequestLine
+from agent.domain.request_view import RequestView
+from agent.domain.short_ids import short_id
 from agent.store import audit, outbox, reminders
 from agent.store.audit import AuditEntry
-from agent.store.outbox import OutboxMessage
+from agent.store.outbox import Destination, OutboxMessage
 from agent.store.reminders import DueReminder, Reminded
 from agent.usecases.batches import FailedItems, isolate_failures
 from signoff.values import Person
@@ -57,3 +60,40 @@ def _remaining_reviewers(row: DueReminder, voters: Collection[Person]) -> tuple[
     named = [approver for approver in row.approvers if approver != "channel"] or row.notify
     done = {person.user_id for person in (*voters, *(each.person for each in row.excluded))}
     return tuple(name for name in named if name not in done)
+
+
+MISSING = "missing_reviewers"
+UNCOUNTED = "uncounted_reviewers"
+
+
+async def report_missing_reviewers(
+    db: Database,
+    requests: Sequence[RequestView | RequestLine],
+    admin: Destination,
+    needed: int,
+    line: str = MISSING,
+) -> None:
+    """Notify once of each request, by revision and set of reviewers.
+
+    Several requests have the same reviewers: one message names the first, and how many more there are.
+    """
+    names = {f"{line} {each.id} {each.revision} {len(each.approvers)}": each for each in requests}
+    async with db.transaction() as tx:
+        told = await outbox.find_told(tx, list(names))
+        if not (new := {name: each for name, each in names.items() if name not in told}):
+            return
+        name, first = min(new.items())
+        message = outbox.direct(
+            admin,
+            first.id,
+            None,
+            line,
+            key=name,  # the same for two processes that look at once and find the same requests
+            needed=needed,
+            channel=first.channel_id,
+            request=short_id(first.id),
+            text=first.description,
+            more=len(new) - 1,
+            told=list(new),
+        )
+        outbox.enqueue(tx, [message])

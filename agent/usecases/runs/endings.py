@@ -15,9 +15,9 @@ from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.call_answers import EndedCall, answer_of_ended_run
 from agent.domain.request import RequestStatus
 from agent.domain.run import CallAnswer, RunStatus
-from agent.store import audit, call_locks, calls, open_requests, outbound, outbox, runs
+from agent.store import audit, call_locks, calls, outbound, outbox, request_locks, runs
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.open_requests import OpenRequest
+from agent.store.request_locks import OpenRequest
 from agent.store.runs import LockedRun
 from agent.usecases.calls import call_answers
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
@@ -60,7 +60,7 @@ async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
             parent = await runs.lock(tx, run.parent_run_id)
             if parent is not None:
                 by_id[parent.id] = parent
-    waiting = await open_requests.lock_waiting(tx, [run.id for run in locked])
+    waiting = await request_locks.lock_waiting(tx, [run.id for run in locked])
     return LockedRuns(locked, by_id, waiting)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from agent.database.locations import data_home
-from agent.database.server_user import ServerUser
+from agent.database.postmaster import ServerUser
 from signoff.errors import SignoffError
 
 MOST = 9

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.errors import GrantRefused, NotFound, Refused
-from agent.domain.grant_terms import limits_problem
+from agent.domain.grants import limits_problem
 from agent.domain.request import Verdict
 from agent.domain.short_ids import short_id
 from slackbot.cards.grant_form import (

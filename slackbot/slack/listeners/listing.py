@@ -15,7 +15,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus
-from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from signoff.values import Person
 from slackbot.cards import (
     ACTION_LIST,

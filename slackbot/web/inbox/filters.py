@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 
 from agent.domain.request import RequestStatus
-from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from signoff.values import Person, Risk
 from slackbot.masking.search_words import search_words
 from slackbot.reviewing.listing import ListPage

@@ -13,8 +13,7 @@ from starlette.responses import Response
 
 from agent.domain.errors import Refused
 from agent.domain.request import RequestStatus
-from agent.domain.request_filter import RequestKind, RequestOrder
-from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_list import Count, HistoryLine, RequestKind, RequestLine, RequestOrder
 from agent.domain.request_view import RequestView
 from agent.store import views
 from signoff.values import Person

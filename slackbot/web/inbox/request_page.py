@@ -12,7 +12,7 @@ from agent.domain import eligibility
 from agent.domain.errors import NotFound, sentence
 from agent.domain.people import Standing
 from agent.domain.request import RequestStatus, Verdict
-from agent.domain.request_line import Count, RequestLine
+from agent.domain.request_list import Count, RequestLine
 from agent.domain.request_view import RequestView
 from agent.runtime.judging.edits import schema_of
 from agent.store import views

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.request import Verdict
-from agent.domain.request_line import RequestLine
+from agent.domain.request_list import RequestLine
 from agent.domain.request_view import RequestView
 from agent.store import views
 from signoff.description import shown

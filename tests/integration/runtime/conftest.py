@@ -24,8 +24,8 @@ from agent.domain.request_view import RequestView
 from agent.domain.run import CallView, Message, RunView
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.calls import advance_call
+from agent.runtime.executor import Look
 from agent.runtime.heartbeat import Heartbeat
-from agent.runtime.look import Look
 from agent.runtime.model import Model
 from agent.runtime.model_turn import advance_run
 from agent.runtime.policy_in_force import PolicyInForce

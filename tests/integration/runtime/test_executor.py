@@ -26,9 +26,8 @@ from agent.domain.rules import Defaults
 from agent.runtime import executor as module
 from agent.runtime import shutdown, work_queue
 from agent.runtime.agents import Agent
-from agent.runtime.executor import Executor
+from agent.runtime.executor import Executor, Look
 from agent.runtime.heartbeat import Heartbeat
-from agent.runtime.look import Look
 from agent.runtime.services import Services
 from agent.runtime.tool import tool
 from agent.store import due_work

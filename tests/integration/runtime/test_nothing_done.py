@@ -13,7 +13,7 @@ from agent.domain.api_keys import Principal
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import ExecutionStatus
-from agent.domain.request_filter import RequestKind
+from agent.domain.request_list import RequestKind
 from agent.domain.rules import Defaults
 from agent.domain.run import CallOutcome, RunStatus
 from agent.runtime import external_calls

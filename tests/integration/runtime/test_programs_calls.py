@@ -18,7 +18,7 @@ from agent.domain.facts import Facts, FactsSource
 from agent.domain.judgement import Inputs, Judgement, ToolTraits
 from agent.domain.people import Standing
 from agent.domain.request import ApprovalState, Ballot, ExecutionStatus, Verdict
-from agent.domain.request_filter import RequestKind
+from agent.domain.request_list import RequestKind
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView
 from agent.runtime import external_calls
 from agent.runtime.agents import Agent

@@ -14,8 +14,7 @@ from aiohttp import web
 
 from agent.domain.checkpoints import load
 from agent.domain.errors import Refused
-from agent.domain.facts import Facts, FactsSource
-from agent.domain.facts_sources import FactsLookup
+from agent.domain.facts import Facts, FactsLookup, FactsSource
 from agent.domain.people import Standing
 from agent.domain.webhook_urls import networks
 from agent.runtime.judging.edits import judge_edit

@@ -16,7 +16,7 @@ from agent.domain.errors import NotFound
 from agent.domain.outbound import OutboundEvent
 from agent.domain.people import Standing
 from agent.runtime.agents import Agent
-from agent.runtime.look import Look
+from agent.runtime.executor import Look
 from agent.runtime.tool import tool
 from agent.store.ids import new_id
 from agent.usecases import outbound, requests, runs, webhooks

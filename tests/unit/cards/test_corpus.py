@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 from agent.domain.request import RequestStatus, Verdict
-from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_list import Count, HistoryLine, RequestLine
 from agent.domain.request_view import Change, VoteView
 from agent.domain.run import RunStatus
 from signoff.canonical import canonical_bytes

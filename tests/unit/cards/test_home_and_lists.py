@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from agent.domain.request import ApprovalState, RequestStatus
-from agent.domain.request_line import Count, HistoryLine, RequestLine
+from agent.domain.request_list import Count, HistoryLine, RequestLine
 from agent.domain.run import RunStatus
 from signoff.values import Person, Risk
 from slackbot import cards

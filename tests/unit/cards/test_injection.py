@@ -11,7 +11,7 @@ import pytest
 
 from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
-from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.request_view import Change, EarlierRejection
 from agent.domain.run import RunStatus
 from signoff.values import Action, Person, Risk

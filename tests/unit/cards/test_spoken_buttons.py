@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from agent.domain.request import ExecutionStatus, RequestStatus
-from agent.domain.request_line import HistoryLine, RequestLine
+from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk

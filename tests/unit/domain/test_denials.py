@@ -22,7 +22,7 @@ from agent.domain.replay import RecordedJudgement, Totals, replay
 from agent.domain.rules import Defaults, Denial, Rule
 from agent.domain.tool_outline import explain
 from agent.runtime.agents import Registry
-from agent.runtime.policy_lint import lint_policy
+from agent.runtime.checks.policy_lint import lint_policy
 from signoff.values import Action
 from tests.doc_blocks import ROOT
 

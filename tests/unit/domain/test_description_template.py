@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.description_template import check, render
+from agent.domain.templates import check, render
 from signoff.description import shown
 from signoff.formats import Money
 

@@ -12,8 +12,14 @@ import pytest
 
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.field_constraints import Between, Exact, FieldValue, Fits, OneOf, read_constraint
-from agent.domain.grant_terms import freeing_problem, limits_problem, rule_of_grant
-from agent.domain.grants import CallToCover, Grant, granters_refusal
+from agent.domain.grants import (
+    CallToCover,
+    Grant,
+    freeing_problem,
+    granters_refusal,
+    limits_problem,
+    rule_of_grant,
+)
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.rules import GrantLimits, Rule
 from signoff.formats import Money

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.link_template import MAX_LINK, check_link, render_link
+from agent.domain.templates import MAX_LINK, check_link, render_link
 
 ORDER = "https://shop.example/orders/{args.order_id}"
 

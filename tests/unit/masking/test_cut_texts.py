@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agent.domain.ancestors import label_of
 from agent.domain.outbound import OutboundEvent, OutboundMessage
 from agent.domain.request import ExecutionStatus, RequestStatus
-from agent.domain.request_line import HistoryLine
+from agent.domain.request_list import HistoryLine
 from agent.domain.request_view import Change, DecisionView, ExecutionView, RequestView
 from agent.domain.rules import Defaults, Rule
 from agent.domain.run import Message, RunStatus, RunView

@@ -21,7 +21,7 @@ import pytest
 
 from agent.domain.masked_action import MaskedAction
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
-from agent.domain.request_line import HistoryLine
+from agent.domain.request_list import HistoryLine
 from agent.domain.request_view import (
     Change,
     DecisionView,

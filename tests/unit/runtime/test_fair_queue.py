@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from agent.database.wakeups import Wakeup
-from agent.runtime.fair_queue import FairQueue
+from agent.runtime.work_queue import FairQueue
 
 
 def call(agent: str, number: int, *, first: bool = False) -> Wakeup:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from agent.domain.limits import Limit, LimitState, Use
-from agent.runtime.full_limits import MAX_KNOWN, FullLimits
+from agent.runtime.concurrency import MAX_KNOWN, FullLimits
 
 MOST = Limit("refunds", "refund", "args.amount", "requester", timedelta(days=1), Decimal(100))
 

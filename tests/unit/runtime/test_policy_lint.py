@@ -6,7 +6,7 @@ import pytest
 
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
-from agent.runtime.policy_lint import few_reviewers, lint_policy, user_groups
+from agent.runtime.checks.policy_lint import few_reviewers, lint_policy, user_groups
 from agent.runtime.tool import Tool
 
 

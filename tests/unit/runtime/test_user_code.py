@@ -202,7 +202,7 @@ async def test_what_began_late_has_its_whole_time(code: UserCode, monkeypatch: p
 
     now = time.monotonic()
     with monkeypatch.context() as clock:
-        clock.setattr("agent.runtime.user_call.time", SimpleNamespace(monotonic=lambda: now + LONG))
+        clock.setattr("agent.runtime.user_code.time", SimpleNamespace(monotonic=lambda: now + LONG))
         late = code.start(run, {}, name="tool test", check=(begun := threading.Event()).set)
         assert await asyncio.to_thread(begun.wait, LONG)
     waiting = asyncio.create_task(late.wait(0.01))

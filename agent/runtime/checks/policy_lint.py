@@ -12,16 +12,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from agent.domain import facts_sources
+from agent.domain import facts
 from agent.domain.condition_text import HIDDEN, comparisons, numbers_as_text
-from agent.domain.link_template import placeholder_names
 from agent.domain.people import CHANNEL
 from agent.domain.policy import Policy
 from agent.domain.rules import Checkpoint, Denial, ObservedRule, Rule, Terms
 from agent.domain.spelling import meant
-from agent.domain.toml_lines import Lines
+from agent.domain.templates import placeholder_names
+from agent.domain.toml_text import Lines
 from agent.runtime.agents import Registry
-from agent.runtime.command_lint import mentions_command, partial_comparison
+from agent.runtime.checks.command_lint import mentions_command, partial_comparison
 from agent.runtime.tool import Tool
 from signoff import formats
 from signoff.gate.coding_agents import SHELLS
@@ -120,7 +120,7 @@ def _all(policy: Policy, registry: Registry) -> Iterator[_Finding]:
     for index, each in enumerate(policy.lookups):
         if each.tool in own:
             words = f"{each.tool} is a tool of the agents that are loaded, which looks up its own facts"
-            yield facts_sources.TABLE, index, None, f"[[facts]]: {words}"
+            yield facts.TABLE, index, None, f"[[facts]]: {words}"
 
 
 def _partial_comparisons(policy: Policy, tools: list[Tool]) -> Iterator[_Finding]:

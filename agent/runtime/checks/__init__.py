@@ -1,0 +1,1 @@
+"""What `signoff check` finds in policy, commands, tools and open work before anything runs."""
