@@ -14,7 +14,7 @@ Problem = tuple[str | None, str]
 
 
 @dataclass(frozen=True)
-class Place:
+class Written:
     """`written` may be invalid."""
 
     table: str
@@ -30,7 +30,7 @@ class Place:
         return next((key for key in keys if self.has(key)), None)
 
 
-def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
+def contradictions(place: Written, terms: Terms) -> Iterator[Problem]:
     yield from _quorum(place, terms)
     yield from _escalation(place, terms)
     yield from _mail(place, terms)
@@ -38,7 +38,7 @@ def contradictions(place: Place, terms: Terms) -> Iterator[Problem]:
         yield "rejected_again", '"rejected_again" is used only with "rejected_holds"'
 
 
-def _quorum(place: Place, terms: Terms) -> Iterator[Problem]:
+def _quorum(place: Written, terms: Terms) -> Iterator[Problem]:
     """Groups are counted only at the click, so check only people."""
     if not all(checkpoint_fields.is_user(approver) for approver in terms.approvers):
         return
@@ -59,7 +59,7 @@ def _quorum(place: Place, terms: Terms) -> Iterator[Problem]:
         yield key, f"{left}; list {more} more, or set {instead}"
 
 
-def _escalation(place: Place, terms: Terms) -> Iterator[Problem]:
+def _escalation(place: Written, terms: Terms) -> Iterator[Problem]:
     escalates = terms.on_timeout == "escalate"
     if escalates and not terms.escalate_to and not place.has("escalate_to"):
         yield place.first("on_timeout"), '"on_timeout" is "escalate" and so needs "escalate_to"'
@@ -72,6 +72,6 @@ def _escalation(place: Place, terms: Terms) -> Iterator[Problem]:
         yield "escalate_to", '"escalate_to" is used only with an "on_timeout" of "escalate"'
 
 
-def _mail(place: Place, terms: Terms) -> Iterator[Problem]:
+def _mail(place: Written, terms: Terms) -> Iterator[Problem]:
     if place.table == "checkpoint" and place.has("email_facts") and terms.email_facts and not terms.email:
         yield "email_facts", '"email_facts" needs recipients in "email"'

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from agent.domain import checkpoint_fields, facts, limit_fields, observation
-from agent.domain.checkpoint_checks import Place, contradictions
+from agent.domain.checkpoint_checks import Written, contradictions
 from agent.domain.errors import PolicyError
 from agent.domain.facts import FactsLookup
 from agent.domain.policy import Policy
@@ -174,7 +174,7 @@ class _Reader:
     def _defaults(self, table: Any) -> Defaults:
         read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)
         defaults = Defaults(**read)
-        self._check(Place("defaults", 0, "[defaults]", table), defaults)
+        self._check(Written("defaults", 0, "[defaults]", table), defaults)
         return defaults
 
     def _grants(self, table: Any) -> GrantLimits | None:
@@ -207,7 +207,7 @@ class _Reader:
         terms = defaults.terms() | read
         terms["on_reject"] = terms["on_reject"] or on_reject_by_risk(terms["risk"])
         rule = Rule(**terms)
-        place = Place("checkpoint", index, label, table)
+        place = Written("checkpoint", index, label, table)
         self._check(place, rule)
         self._check_shown(place, rule)
         for key, problem in checkpoint_fields.problems(rule, given=self._has_grants):
@@ -239,11 +239,11 @@ class _Reader:
             self._problem(line, f'{label}: give "timeout" or "timeout_seconds", not both')
         return read
 
-    def _check(self, place: Place, terms: Defaults | Rule) -> None:
+    def _check(self, place: Written, terms: Defaults | Rule) -> None:
         for key, problem in contradictions(place, terms):
             self._problem(self._lines.of(place.table, place.index, key), f"{place.label}: {problem}")
 
-    def _check_shown(self, place: Place, rule: Rule) -> None:
+    def _check_shown(self, place: Written, rule: Rule) -> None:
         """Redacted values must not appear in descriptions, links or e-mails."""
         for key, paths in (
             ("description_template", placeholder_names(rule.description_template or "")),

@@ -55,7 +55,7 @@ class OutboundMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadMessage:
+class DeadNotice:
     """``target``: the webhook's name or e-mail address."""
 
     id: UUID

@@ -21,7 +21,7 @@ from agent.runtime.user_code import UserCall
 from agent.runtime.work_queue import give_back_slot
 from agent.store.views import OpenCallDetails
 from agent.usecases import calls, runs
-from agent.usecases.calls import Claim, Outcome, Report, hook_state
+from agent.usecases.calls import AttemptReport, Claim, Outcome, hook_state
 from signoff.errors import MalformedArguments
 
 log = structlog.get_logger(__name__)
@@ -202,7 +202,7 @@ def _undone(claim: Claim, why: object, seconds: float = 0.0) -> Outcome:
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
     """Write the outcome, however long the database is away. If the service stops, people settle the attempt."""
-    write = partial(services.joint_writes.reports.join, Report(claim, outcome))
+    write = partial(services.joint_writes.reports.join, AttemptReport(claim, outcome))
     about = {
         "execution_id": str(claim.execution_id),
         "call_id": str(claim.call_id),

@@ -26,7 +26,7 @@ from agent.store import views
 from agent.store.executions import ProgramAttempt
 from agent.store.ids import new_id
 from agent.store.views import HandedOutCall, OpenCallDetails
-from agent.usecases.calls import ClaimTerms, Outcome, Report
+from agent.usecases.calls import AttemptReport, ClaimTerms, Outcome
 from agent.usecases.calls.program_claims import (
     ClaimRefused,
     ProgramClaim,
@@ -101,7 +101,7 @@ async def _report(services: Services, attempt: ProgramAttempt, outcome: Outcome,
     tool = _tool(services, attempt) if attempt.run_id else None
     if outcome.status is ExecutionStatus.SUCCEEDED and isinstance(tool, StepTool):
         outcome = replace(outcome, text=tool.stored_result(result))
-    if await services.joint_writes.reports.join(Report(attempt, outcome)):
+    if await services.joint_writes.reports.join(AttemptReport(attempt, outcome)):
         return
     if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):
         raise ReportRefused("reported", "another result was already reported and remains valid")

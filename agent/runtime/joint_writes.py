@@ -10,7 +10,7 @@ from uuid import UUID
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.usecases import calls, runs
-from agent.usecases.calls import CallToClaim, Claim, Report
+from agent.usecases.calls import AttemptReport, CallToClaim, Claim
 from agent.usecases.runs import LeasedRun, MadeTurn
 from agent.usecases.waves import Wave
 
@@ -27,7 +27,7 @@ class JointWrites:
             key=lambda call: call.run_id or call.call_id,
             abandon=self._never_begun,
         )
-        self.reports: Wave[Report, bool] = Wave(
+        self.reports: Wave[AttemptReport, bool] = Wave(
             calls.WriteReports(db).send, key=lambda report: report.claim.run_id or report.claim.call_id
         )
         self._leases: Wave[UUID, LeasedRun | None] = Wave(
@@ -54,7 +54,7 @@ class JointWrites:
         """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
         if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
             outcome = calls.undone(claim, "the service stopped before it began")
-            await self.reports.join(Report(claim, outcome))
+            await self.reports.join(AttemptReport(claim, outcome))
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:
         """The service stops: another worker may make the turn at once."""

@@ -19,7 +19,7 @@ from signoff.values import Person
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StoredDecision:
     request_id: UUID
     outcome: RequestStatus
     revision: int
@@ -36,7 +36,7 @@ class Decision:
     approved_by: tuple[Person, ...] = ()
 
 
-def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
+def insert(tx: Transaction, decisions: Sequence[StoredDecision]) -> None:
     tx.add_rows(_DECIDE, [columns(each, approved_by=_pairs(each.approved_by)) for each in decisions])
 
 

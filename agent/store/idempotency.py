@@ -21,7 +21,7 @@ async def reserve(
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCall:
+class FirstCall:
     """``status`` is ``None`` while in progress."""
 
     fingerprint: bytes
@@ -30,9 +30,9 @@ class StoredCall:
     headers: Mapping[str, str] | None
 
 
-async def find(connection: Connection, principal: str, key: str) -> StoredCall | None:
+async def find(connection: Connection, principal: str, key: str) -> FirstCall | None:
     row = (await connection.execute(_FIND, {"principal": principal, "key": key})).one_or_none()
-    return row_as(StoredCall, row) if row else None
+    return row_as(FirstCall, row) if row else None
 
 
 def store_response(

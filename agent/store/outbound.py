@@ -12,7 +12,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction
 from agent.database.wakeups import Wakeup
-from agent.domain.outbound import MAIL, DeadMessage, OutboundEvent, OutboundMessage, Webhook, WebhookLine
+from agent.domain.outbound import MAIL, DeadNotice, OutboundEvent, OutboundMessage, Webhook, WebhookLine
 from agent.store.ids import new_id
 from agent.store.rows import columns, row_as
 
@@ -107,9 +107,9 @@ async def list_webhooks(connection: Connection) -> list[WebhookLine]:
     return [row_as(WebhookLine, row) for row in (await connection.execute(_LIST)).all()]
 
 
-async def list_dead(connection: Connection, limit: int, after: UUID | None) -> list[DeadMessage]:
+async def list_dead(connection: Connection, limit: int, after: UUID | None) -> list[DeadNotice]:
     rows = await connection.execute(_DEAD, {"limit": limit, "after": after})
-    return [row_as(DeadMessage, row) for row in rows]
+    return [row_as(DeadNotice, row) for row in rows]
 
 
 async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:

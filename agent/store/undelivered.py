@@ -16,7 +16,7 @@ from agent.store.tables import delivery
 
 
 @dataclass(frozen=True, slots=True)
-class DeadMessage:
+class UndeliveredMessage:
     id: UUID
     kind: str
     channel_id: str
@@ -87,8 +87,8 @@ async def bound_messages(connection: Connection, pause: float) -> int:
     return (await connection.execute(_BOUND_MESSAGES, {"pause": pause})).rowcount
 
 
-async def list_dead(connection: Connection, limit: int) -> list[DeadMessage]:
-    return [row_as(DeadMessage, row) for row in await fetch(connection, _LIST_DEAD, most=limit)]
+async def list_dead(connection: Connection, limit: int) -> list[UndeliveredMessage]:
+    return [row_as(UndeliveredMessage, row) for row in await fetch(connection, _LIST_DEAD, most=limit)]
 
 
 async def count_dead(connection: Connection, most: int) -> int:

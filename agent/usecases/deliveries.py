@@ -37,7 +37,7 @@ LONGEST_PAUSE = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NextMessage:
     """The message to send now; or ``wait`` in seconds (``None``: nothing waits).
 
     ``rests``: nothing can be sent before, so polling earlier is useless.
@@ -57,7 +57,7 @@ async def take_next(
     after: Outcome | None = None,
     cards_per_minute: int = CARDS_PER_MINUTE,
     redraw_after: float = 0.0,
-) -> Look:
+) -> NextMessage:
     """Store the previous outcome and take the next message, unless another drain holds the destination.
 
     Ordered by priority, then age. Senders take turns: ``served`` lists earlier messages' senders (`DueMessage.turn`),
@@ -82,7 +82,7 @@ async def _take(
     served: Sequence[str],
     cards_per_minute: int,
     redraw_after: float,
-) -> Look:
+) -> NextMessage:
     take = partial(
         deliveries.take_next,
         tx,
@@ -101,7 +101,7 @@ async def _take(
         await _fold(tx, destination, cards_per_minute)
         found = await take(fold=False)
     if found.epoch is None:
-        return Look(None, LOCKED if found.kind else found.wait, found.rests)
+        return NextMessage(None, LOCKED if found.kind else found.wait, found.rests)
     first = found.parts[0]
     due = DueMessage(
         destination=destination,
@@ -122,7 +122,7 @@ async def _take(
         ts=found.root_ts if found.kind in ("card", "run_root", "digest") else None,
         unseen=found.is_unseen,
     )
-    return Look(due, None)
+    return NextMessage(due, None)
 
 
 async def _fold(tx: Transaction, destination: Destination, cards_per_minute: int) -> None:
@@ -148,13 +148,13 @@ async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> i
     return len(found)
 
 
-async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
+async def _store(tx: Transaction, outcome: Outcome) -> NextMessage | None:
     """Skip the outcome if another drain took over. ``None``: more may be sent now."""
     due = outcome.due
     if isinstance(outcome, Sent):
         return await _store_sent(tx, outcome)
     if not await deliveries.release(tx, due.destination, due.epoch, **_rest(due, outcome.pause)):
-        return Look(None, None)
+        return NextMessage(None, None)
     if isinstance(outcome, Dead):
         await give_up(tx, outcome)
     elif isinstance(outcome, Unreached):
@@ -176,7 +176,7 @@ async def _store(tx: Transaction, outcome: Outcome) -> Look | None:
     return None
 
 
-async def _store_sent(tx: Transaction, outcome: Sent) -> Look | None:
+async def _store_sent(tx: Transaction, outcome: Sent) -> NextMessage | None:
     due, ts, pause = outcome.due, outcome.ts, outcome.pause
     is_new = ts is not None and due.ts is None
     sent = SentMessage(
@@ -189,7 +189,7 @@ async def _store_sent(tx: Transaction, outcome: Sent) -> Look | None:
     )
     stored = await deliveries.mark_sent(tx, due.destination, due.epoch, sent, **_rest(due, pause))
     if stored is None:
-        return Look(None, None)
+        return NextMessage(None, None)
     if outcome.unseen:
         unseen_requests.mark_told(tx, outcome.unseen)
     if stored.expired is not None:
@@ -211,7 +211,7 @@ async def _store_sent(tx: Transaction, outcome: Sent) -> Look | None:
             run_id=str(due.run_id) if due.run_id else None,
         )
     )
-    return None if look_now else Look(None, stored.wait if stored.more else None, stored.rests)
+    return None if look_now else NextMessage(None, stored.wait if stored.more else None, stored.rests)
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:

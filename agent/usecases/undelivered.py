@@ -11,7 +11,7 @@ from agent.database.wakeups import Wakeup
 from agent.domain.short_ids import short_id
 from agent.store import outbox, undelivered, unseen, views
 from agent.store.outbox import Destination
-from agent.store.undelivered import DeadMessage
+from agent.store.undelivered import UndeliveredMessage
 from agent.usecases.due_messages import Closed, Dead, DueMessage, Unreached
 from agent.usecases.requests.outcomes import named_approvers
 
@@ -112,7 +112,7 @@ async def tell_operators_of_unseen(tx: Transaction, unreached: Unreached) -> Non
     )
 
 
-async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:
+async def list_dead(db: Database, limit: int) -> Sequence[UndeliveredMessage]:
     """Messages that no later one has replaced, latest first."""
     return await db.read(undelivered.list_dead, limit)
 

@@ -12,7 +12,7 @@ from agent.database.pools import Database
 from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound
-from agent.domain.outbound import DeadMessage, OutboundEvent, Webhook, WebhookLine
+from agent.domain.outbound import DeadNotice, OutboundEvent, Webhook, WebhookLine
 from agent.domain.webhook_urls import Network, check_url
 from agent.store import audit, outbound
 from agent.store.audit import AuditEntry
@@ -67,7 +67,7 @@ async def list_webhooks(db: Database) -> list[WebhookLine]:
     return await db.read(outbound.list_webhooks)
 
 
-async def list_dead(db: Database, limit: int = 50, after: UUID | None = None) -> list[DeadMessage]:
+async def list_dead(db: Database, limit: int = 50, after: UUID | None = None) -> list[DeadNotice]:
     """Notices, latest first; ``after`` is the last one seen."""
     return await db.read(outbound.list_dead, limit, after)
 

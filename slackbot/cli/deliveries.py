@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from agent.domain.short_ids import short_id
-from agent.store.undelivered import DeadMessage
+from agent.store.undelivered import UndeliveredMessage
 from agent.usecases import undelivered
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
@@ -43,7 +43,7 @@ def retry(
     typer.echo(f"{number} will be retried")
 
 
-def _row(each: DeadMessage) -> list[str]:
+def _row(each: UndeliveredMessage) -> list[str]:
     about = each.request_id or each.run_id
     return [
         str(each.id),

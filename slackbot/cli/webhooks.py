@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from agent.database.pools import Database
-from agent.domain.outbound import DeadMessage, OutboundEvent, WebhookLine
+from agent.domain.outbound import DeadNotice, OutboundEvent, WebhookLine
 from agent.usecases import webhooks
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
@@ -49,7 +49,7 @@ def add(
 def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
     """List all webhooks, and the latest notices that could not be delivered."""
 
-    async def work(db: Database) -> tuple[list[WebhookLine], list[DeadMessage]]:
+    async def work(db: Database) -> tuple[list[WebhookLine], list[DeadNotice]]:
         return await webhooks.list_webhooks(db), await webhooks.list_dead(db, SHOWN)
 
     lines, dead = with_database(read_settings(), use_embedded, work)

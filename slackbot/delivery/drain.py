@@ -154,7 +154,7 @@ class Drain:
         await deliveries.release(self._db, due)
         del self._unreleased[channel_id]
 
-    def _least(self, look: deliveries.Look, idle: int) -> float:
+    def _least(self, look: deliveries.NextMessage, idle: int) -> float:
         if look.rests and look.wait is not None:
             return min(look.wait, self._pace)
         return LOOK if idle > 1 else 0.0

@@ -13,12 +13,12 @@ from agent.domain.request import Ballot
 from agent.domain.run import RunLease, Turn
 from agent.store import call_locks
 from agent.usecases.calls import (
+    AttemptReport,
     CallToClaim,
     Claim,
     ClaimCalls,
     ClaimTerms,
     Outcome,
-    Report,
     WriteReports,
 )
 from agent.usecases.requests import VoteOutcome, count_votes
@@ -75,7 +75,7 @@ async def claim(
 
 
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
-    return await alone(WriteReports(db), Report(claimed, outcome))
+    return await alone(WriteReports(db), AttemptReport(claimed, outcome))
 
 
 async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:

@@ -673,7 +673,7 @@ async def test_a_drain_that_was_slow_posts_only_while_its_lease_holds(
     """Time has passed since the card was taken, and another drain has the channel: the first one does not post."""
     monkeypatch.setattr(drain_module, "FRESH", 0.0)
     await ask(office.db)
-    taken: list[deliveries.Look] = []
+    taken: list[deliveries.NextMessage] = []
 
     async def overtaken(_: str) -> str | None:
         await office.lose_lease()

@@ -26,7 +26,7 @@ from agent.store import pause as pause_store
 from agent.store.concurrency import ConcurrencyLimit
 from agent.usecases import calls as call_usecases
 from agent.usecases import pause, requests, runs
-from agent.usecases.calls import CallToClaim, Claim, ClaimTerms, Outcome, Report
+from agent.usecases.calls import AttemptReport, CallToClaim, Claim, ClaimTerms, Outcome
 from agent.usecases.runs import LeasedRun, MadeTurn
 from signoff.values import Action
 from tests.commit_cutter import CommitCutter, Cut
@@ -87,14 +87,14 @@ class Worker:
         return found
 
     async def report(self, claims: Sequence[Claim]) -> list[bool]:
-        """Report all at once, and again what is not known to be written."""
+        """AttemptReport all at once, and again what is not known to be written."""
         return await asyncio.gather(*map(self._report, claims))
 
     async def _report(self, claim: Claim) -> bool:
         try:
-            return await self.joint.reports.join(Report(claim, REFUNDED))
+            return await self.joint.reports.join(AttemptReport(claim, REFUNDED))
         except OutcomeUnknown:
-            return await self.joint.reports.join(Report(claim, REFUNDED))
+            return await self.joint.reports.join(AttemptReport(claim, REFUNDED))
 
     async def lease(self, ready: Sequence[Asked]) -> list[LeasedRun]:
         """Lease the runs of all."""
@@ -328,7 +328,7 @@ async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
     assert [each is not None for each in claims] == [True, True, False, False, False, False]
     ready_now = "SELECT count(*) FROM tool_call WHERE state = 'ready'"
     assert await column(database, ready_now) == [4]
-    await joint.reports.join(Report(first, REFUNDED))
+    await joint.reports.join(AttemptReport(first, REFUNDED))
     assert await claim(calls[3]) is not None
     assert await claim(calls[4]) is None
     async with database.transaction() as tx:

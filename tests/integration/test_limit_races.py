@@ -28,7 +28,7 @@ from agent.store.ids import new_id
 from agent.store.limits import LimitRoom
 from agent.usecases import calls as call_usecases
 from agent.usecases import limits, requests, runs
-from agent.usecases.calls import CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome, Report
+from agent.usecases.calls import AttemptReport, CallToClaim, Claim, ClaimCalls, ClaimTerms, Outcome
 from signoff.values import Action
 from tests.integration import alone, invariants
 from tests.integration.asking import (
@@ -152,7 +152,7 @@ async def test_a_wave_claims_what_its_limit_leaves(database: Database) -> None:
     assert await alone.claim(database, asked.call_id, worker="w", idempotent=False, uses=(small,))
     assert await used(database, small) == [Decimal(3)]
     first = next(each for each in claims if each is not None)
-    await joint.reports.join(Report(first, Outcome(ExecutionStatus.FAILED, "no")))
+    await joint.reports.join(AttemptReport(first, Outcome(ExecutionStatus.FAILED, "no")))
     assert await used(database, small) == [Decimal(2)]
     assert await joint.claims.join(to_claim(await passed(database), use("small", "3"))) is not None
 

@@ -10,7 +10,7 @@ from fastapi import Request
 
 from slackbot import settings
 from slackbot.service import open_files
-from slackbot.web.http.places import Place, Places, share_of
+from slackbot.web.http.places import HeldPlace, Places, share_of
 
 SETTINGS = {"SIGNOFF_CONCURRENCY": "20"}
 
@@ -19,9 +19,9 @@ def new_request() -> Request:
     return Request({"type": "http", "state": {}})
 
 
-def fill(shared: Places, *names: str) -> dict[str, list[Place]]:
+def fill(shared: Places, *names: str) -> dict[str, list[HeldPlace]]:
     """Every key takes all that it gets, in turn."""
-    taken: dict[str, list[Place]] = {name: [] for name in names}
+    taken: dict[str, list[HeldPlace]] = {name: [] for name in names}
     hungry = list(names)
     while hungry:
         for name in list(hungry):

@@ -46,7 +46,7 @@ async def waiting_of_key(connection: Connection, principal: str, limit: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class RequestPage:
+class RequestIds:
     ids: Sequence[UUID]
     next: UUID | None
 
@@ -67,7 +67,7 @@ async def requests_page(
     limit: int = 50,
     most: int = MAX_BYTES,
     after: UUID | None = None,
-) -> RequestPage:
+) -> RequestIds:
     """A page of about ``most`` bytes, newest first; ``after``: the previous page's last id."""
     given = {"principal": principal, "agent": agent, "since": since, "after": after}
     filters = frozenset(name for name, value in given.items() if value is not None)
@@ -75,7 +75,7 @@ async def requests_page(
     rows = await fetch(connection, page, team=team_id, limit=limit, most=most, **given)
     ids = [row.id for row in rows]
     has_more = bool(rows) and (rows[0].found == limit or rows[0].found > len(rows))
-    return RequestPage(ids, ids[-1] if has_more else None)
+    return RequestIds(ids, ids[-1] if has_more else None)
 
 
 OPENED_AS = text("""

@@ -2,4 +2,4 @@
 
 from agent.usecases.calls.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome, undone
 from agent.usecases.calls.claims import CallToClaim, ClaimCalls, find_claim
-from agent.usecases.calls.reports import Report, WriteReports, renew_leases, rescue
+from agent.usecases.calls.reports import AttemptReport, WriteReports, renew_leases, rescue

@@ -42,7 +42,7 @@ class ClaimedAttempt(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AttemptReport:
     claim: ClaimedAttempt
     outcome: Outcome
 
@@ -51,7 +51,7 @@ class Report:
         return call_subject(self.claim.run_id, self.claim.request_id)
 
 
-class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
+class WriteReports(JointUseCase[AttemptReport, ReportedAttempt, bool]):
     """Write how each attempt ended, and answer the run that proposed its call.
 
     False: another outcome exists; this one is recorded beside it. A success ends an unsettled doubt. Repeating a
@@ -59,7 +59,7 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
     """
 
     async def lock(
-        self, tx: Transaction, members: Sequence[Report], *, wait: bool
+        self, tx: Transaction, members: Sequence[AttemptReport], *, wait: bool
     ) -> list[ReportedAttempt | Skipped]:
         point("after_effect")
         tx.after_commit(partial(point, "after_result"))
@@ -72,13 +72,13 @@ class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
         )
         return [locked.get(each.claim.execution_id, SKIPPED) for each in members]
 
-    def missing(self, member: Report) -> NotFound:
+    def missing(self, member: AttemptReport) -> NotFound:
         return NotFound(f"no execution {member.claim.execution_id}")
 
     async def act(
         self,
         tx: Transaction,
-        member: Report,
+        member: AttemptReport,
         found: ReportedAttempt,
         *,
         wait: bool,  # noqa: ARG002

@@ -20,7 +20,7 @@ from agent.domain.verdicts import BY_PEOPLE
 from agent.metrics import DECISIONS
 from agent.store import audit, decisions, outbound, outbox
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.decisions import Decision
+from agent.store.decisions import StoredDecision
 from agent.store.outbox import OutboxMessage
 from agent.store.request_locks import LockedRequest, OpenRequest
 from signoff.values import Person
@@ -92,14 +92,14 @@ def end_requests(
     tx.after_commit(partial(_note, [(each, heads[each.head.subject]) for each in endings]))
 
 
-def _decision(ending: RequestEnding) -> Decision:
+def _decision(ending: RequestEnding) -> StoredDecision:
     request = ending.request
     state, refused_as = call_after(ending.outcome)
     if ending.rejudged:
         state, refused_as = CallState.NEW, None
     elif ending.claimed:
         state = CallState.CLAIMED
-    return Decision(
+    return StoredDecision(
         request_id=request.id,
         outcome=ending.outcome,
         revision=request.revision,
@@ -117,7 +117,7 @@ def _decision(ending: RequestEnding) -> Decision:
     )
 
 
-def _continue_calls(tx: Transaction, decided: Sequence[Decision], to_explain: Collection[UUID]) -> None:
+def _continue_calls(tx: Transaction, decided: Sequence[StoredDecision], to_explain: Collection[UUID]) -> None:
     of_runs = [each for each in decided if each.run_id is not None]
     decisions.add_run_lines(
         tx, {each.request_id: _line_in_run(each) for each in of_runs if each.request_id in to_explain}
@@ -139,7 +139,7 @@ def _continue_calls(tx: Transaction, decided: Sequence[Decision], to_explain: Co
         )
 
 
-def _line_in_run(decision: Decision) -> dict[str, object]:
+def _line_in_run(decision: StoredDecision) -> dict[str, object]:
     by = decision.by
     return {
         "line": "decided",

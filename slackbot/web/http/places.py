@@ -50,14 +50,14 @@ class Places:
     def has_room(self, name: str) -> bool:
         return self._held[name] < SHARE * (self.most - self.held)
 
-    def place(self, request: Request, name: str) -> Place:
-        return Place(self, request, name)
+    def place(self, request: Request, name: str) -> HeldPlace:
+        return HeldPlace(self, request, name)
 
     def stream(self, request: Request, name: str, most: int, words: str) -> StreamPlace:
         """Raises ProblemRaised (429) if none is left; ``words`` name who has ``most`` streams."""
         if self._streams[name] >= most:
             raise _too_many(f"{words} has {most} open streams; close one of them.")
-        place = Place(self, request, name).take()
+        place = HeldPlace(self, request, name).take()
         if not place.granted:
             raise _too_many(f"{words} holds its share of the connections; close some of them.")
         return StreamPlace(place, self._streams)
@@ -78,7 +78,7 @@ def _too_many(words: str) -> ProblemRaised:
     return retry_later("too-many-streams", "Too many streams", words, 15, status=429)
 
 
-class Place:
+class HeldPlace:
     """One call's place, if its key has room: ``granted``. Given back when the call or its connection ends."""
 
     __slots__ = ("_name", "_places", "_request", "granted")
@@ -119,7 +119,7 @@ class Place:
 
 
 class StreamPlace:
-    def __init__(self, place: Place, streams: Counter[str]) -> None:
+    def __init__(self, place: HeldPlace, streams: Counter[str]) -> None:
         self._place, self._streams = place, streams
         self._name = place._name  # noqa: SLF001 - its own
         streams[self._name] += 1
