@@ -33,7 +33,7 @@ from slackbot.outbound.facts_lookup import FactsLookups
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
 from slackbot.outbound.sender import OutboundSender
-from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.outbound.signed_post import WebhookPoster
 from slackbot.reviewing import members
 from slackbot.reviewing.grants import SlackGrantChecks
 from slackbot.service import open_files

@@ -18,19 +18,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
-
-from signoff.integrations.extras import missing_framework
-
-try:
-    from dbos import DBOS
-    from dbos import error as dbos_error
-except ImportError as missing:
-    raise missing_framework("DBOS", "dbos") from missing
+from urllib.parse import unquote
 
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.facts import FactsOrFunction
@@ -49,8 +43,15 @@ from signoff.integrations.dbos_effects import (
     blocking,
     one_step,
 )
-from signoff.integrations.dbos_names import request_name, workflow_of
+from signoff.integrations.extras import missing_framework
 from signoff.sessions import session_named
+
+try:
+    from dbos import DBOS
+    from dbos import error as dbos_error
+except ImportError as missing:
+    raise missing_framework("DBOS", "dbos") from missing
+
 
 log = logging.getLogger("signoff.dbos")
 
@@ -338,3 +339,32 @@ def _wake(key: str, request: str) -> bool:
     except dbos_error.DBOSNonExistentWorkflowError:
         return False  # belongs to another application
     return True
+
+
+PREFIX = "dbos:"
+
+LONGEST = 112
+"""Characters of a workflow id; a request name has at most 128."""
+
+_FREE = re.compile(r"[A-Za-z0-9_.@-]")
+
+
+def request_name(workflow: str, step: int) -> str:
+    """Characters that names cannot have become `~` and hex. Raises ValueError for a too long id."""
+    quoted = "".join(
+        each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow
+    )
+    if len(quoted) > LONGEST:
+        raise ValueError(
+            f"the workflow id {workflow!r} is too long: {LONGEST} letters, digits and _ . - @ have room"
+        )
+    return f"{PREFIX}{quoted}:{step}"
+
+
+def workflow_of(key: str) -> str | None:
+    """None for names of other programs."""
+    found = re.fullmatch(r"dbos:((?:[A-Za-z0-9_.@-]|~[0-9a-f]{2})+):\d+", key)
+    if found is None:
+        return None
+    quoted = re.sub(r"~([0-9a-f]{2})", lambda byte: f"%{byte[1]}", found[1])
+    return unquote(quoted)

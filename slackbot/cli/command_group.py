@@ -47,3 +47,12 @@ def signoff(
 for _group, _commands in GROUPS.items():
     for _name, (_, _sentence) in _commands.items():
         cli.command(_name, help=_sentence, rich_help_panel=_group)(lambda: None)
+
+
+class ListByDefault(TyperGroup):
+    """Empty arguments, or a leading option, mean `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] != "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)

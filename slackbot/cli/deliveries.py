@@ -13,7 +13,7 @@ from agent.usecases import undelivered
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
-from slackbot.cli.list_by_default import ListByDefault
+from slackbot.cli.command_group import ListByDefault
 from slackbot.masking import clean_now
 
 commands = typer.Typer(cls=ListByDefault, help="List messages to Slack that were given up, or retry them.")

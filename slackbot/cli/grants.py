@@ -12,7 +12,7 @@ from agent.store import views
 from agent.usecases import grants
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
-from slackbot.cli.list_by_default import ListByDefault
+from slackbot.cli.command_group import ListByDefault
 from slackbot.masking import clean_now
 
 commands = typer.Typer(

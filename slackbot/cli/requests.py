@@ -18,7 +18,7 @@ from agent.usecases import requests
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
-from slackbot.cli.list_by_default import ListByDefault
+from slackbot.cli.command_group import ListByDefault
 from slackbot.masking import clean_text, clean_view
 from slackbot.settings import Settings
 

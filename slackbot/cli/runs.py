@@ -18,7 +18,7 @@ from agent.usecases.runs import resumption
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
-from slackbot.cli.list_by_default import ListByDefault
+from slackbot.cli.command_group import ListByDefault
 from slackbot.cli.requests import AgentName, JsonFlag, Limit, Since
 from slackbot.masking import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_in_run
 

@@ -18,7 +18,7 @@ from agent.usecases import schedules
 from signoff.gate.options import duration
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
-from slackbot.cli.list_by_default import ListByDefault
+from slackbot.cli.command_group import ListByDefault
 from slackbot.cli.person_option import read_person
 from slackbot.cli.requests import JsonFlag
 from slackbot.masking import clean_now

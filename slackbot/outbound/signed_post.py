@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,10 +13,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cache
 from ipaddress import ip_address
+from typing import Any
 
 import httpx2
 
+from agent.domain.outbound import OutboundMessage, Webhook
 from agent.domain.webhook_urls import Address, Network, check_address, check_url
+from signoff.retry_after import retry_after
+from slackbot.outbound.failures import RetryLater, Undeliverable
 
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
 
@@ -86,3 +91,39 @@ class SignedPoster:
             check_address(address, self._allowed, encrypted=encrypted)
         # Prefer IPv4: machines without IPv6 access are more common.
         return min(addresses, key=lambda address: address.version)
+
+
+TIMEOUT = 10.0
+"""Seconds for one attempt, including name resolution."""
+
+
+class WebhookPoster:
+    def __init__(self, allowed: Sequence[Network] = ()) -> None:
+        self._poster = SignedPoster(allowed, seconds=TIMEOUT)
+
+    async def close(self) -> None:
+        await self._poster.close()
+
+    async def post(self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]) -> None:
+        """Raises RetryLater, or Undeliverable if the receiver is gone (410)."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                status, asked = await self._post(notice, webhook, content)
+        except TimeoutError:
+            raise RetryLater(f"did not answer within {TIMEOUT:.0f} s") from None
+        except FAILURES as error:
+            raise RetryLater(str(error) or type(error).__name__) from error
+        if status == httpx2.codes.GONE:
+            raise Undeliverable("answered 410: it is gone for good")
+        if 300 <= status < 400:
+            raise RetryLater(f"answered {status}; redirects are not followed")
+        if not 200 <= status < 300:
+            raise RetryLater(f"answered {status}", retry_after(asked, datetime.now(UTC)))
+
+    async def _post(
+        self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]
+    ) -> tuple[int, str | None]:
+        body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        headers = {"Signoff-Event": notice.event.value, "Signoff-Delivery": str(notice.id)}
+        async with self._poster.post(webhook.url, webhook.secret, body, headers) as answer:
+            return answer.status_code, answer.headers.get("Retry-After")

@@ -32,7 +32,7 @@ from signoff_demo.rules import folder_policy, workspace_of_agents
 from signoff_demo.sandbox import demo_workspace
 from signoff_demo.sandbox.model import MODEL_NAME, ScriptedModel
 from signoff_demo.workdir import claim_workdir
-from slackbot.cli.templates import write as write_starter
+from slackbot.cli.project import write as write_starter
 from tests.warm_python import warm
 
 ROOT = Path(__file__).resolve().parents[2]

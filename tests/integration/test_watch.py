@@ -14,7 +14,7 @@ from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.store import views
 from slackbot.web.http import watch
-from slackbot.web.http.request_snapshots import RequestSnapshots
+from slackbot.web.http.context import RequestSnapshots
 from slackbot.web.http.watch import ChangeWatch
 from tests.integration import alone
 from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from slackbot import settings
-from slackbot.cli import templates
+from slackbot.cli import project
 from slackbot.settings import SECRETS, Settings
 from tests.metric_families import families
 
@@ -183,7 +183,7 @@ def test_the_compose_file_migrates_before_it_serves() -> None:
 
 def test_the_compose_file_runs_what_init_wrote(tmp_path: Path) -> None:
     """The folder of `signoff init`, with its `.env`, is all that the service needs: agents, policy and settings."""
-    templates.write(tmp_path)
+    project.write(tmp_path)
     shutil.copy(tmp_path / ".env.example", tmp_path / ".env")
     service = compose(POSTGRES_PASSWORD="secret", SIGNOFF_FOLDER=str(tmp_path))["signoff"]
     [mount], [env] = service["volumes"], service["env_file"]

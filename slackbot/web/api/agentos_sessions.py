@@ -16,7 +16,7 @@ from agent.store import views
 from slackbot.reviewing.listing import without_secrets
 from slackbot.web.api.agentos_shapes import AgentOSRun, ToolExecution
 from slackbot.web.api.agno_shapes import AgentOSStatus, known_run, session_of, user_of
-from slackbot.web.api.run_visibility import run_for
+from slackbot.web.api.run_starts import run_for
 from slackbot.web.api.shapes import Moment, ResponseModel
 from slackbot.web.http.api_keys import Reader
 from slackbot.web.http.bodies import StrictRoute

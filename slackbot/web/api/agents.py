@@ -21,8 +21,7 @@ from slackbot.reviewing.cancel import cancel
 from slackbot.reviewing.run_starts import MAX_TASK
 from slackbot.web.api.key_votes import PATH, cast_key_vote, key_owner
 from slackbot.web.api.requesters import UserId, claimed_requester
-from slackbot.web.api.run_starts import agent_named, start
-from slackbot.web.api.run_visibility import NO_SUCH_RUN, clean_run_lines, run_for
+from slackbot.web.api.run_starts import NO_SUCH_RUN, agent_named, clean_run_lines, run_for, start
 from slackbot.web.api.shapes import After, Limit, Moment, PersonOut, RequestModel, ResponseModel
 from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute

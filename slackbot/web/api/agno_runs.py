@@ -33,8 +33,7 @@ from slackbot.web.api.agents import Reason, SessionName, Task
 from slackbot.web.api.agno_shapes import AgnoTool, KnownRun, known_run, session_of, user_of
 from slackbot.web.api.key_votes import cast_key_vote, key_owner
 from slackbot.web.api.requesters import claimed_requester, is_user_id
-from slackbot.web.api.run_starts import agent_named, start, stored_start_key
-from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
+from slackbot.web.api.run_starts import NO_SUCH_RUN, agent_named, run_for, start, stored_start_key
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.form_or_json import from_text
 from slackbot.web.http.problems import ProblemRaised

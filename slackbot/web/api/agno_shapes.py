@@ -16,7 +16,7 @@ from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunValu
 from agent.store import views
 from slackbot.cards import json_text
 from slackbot.masking import Hidden, clean_run, clean_text, clean_value, clean_view, hidden_in_run
-from slackbot.web.api.run_visibility import NO_SUCH_RUN
+from slackbot.web.api.run_starts import NO_SUCH_RUN
 from slackbot.web.api.shapes import ResponseModel
 from slackbot.web.http.context import WebContext
 

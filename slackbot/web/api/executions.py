@@ -27,8 +27,8 @@ from signoff.canonical import canonical_bytes
 from signoff.json_paths import format_path
 from slackbot.masking import clean_text, clean_view
 from slackbot.web.api import request_lookup
-from slackbot.web.api.facts import check_may_send_facts, program_facts
 from slackbot.web.api.request_lookup import RequestId, not_found
+from slackbot.web.api.requesters import check_may_send_facts, program_facts
 from slackbot.web.api.shapes import (
     ActionOut,
     Length,

@@ -29,9 +29,8 @@ from signoff.description import quoted
 from signoff.values import ACTION_NAME, REQUEST_NAME, Action
 from slackbot.masking import NOT_SECRET, clean_description, clean_value
 from slackbot.web.api.agents import SessionName
-from slackbot.web.api.facts import check_may_send_facts, program_facts
 from slackbot.web.api.generated_description import generated
-from slackbot.web.api.requesters import UserId, claimed_requester
+from slackbot.web.api.requesters import UserId, check_may_send_facts, claimed_requester, program_facts
 from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, SentTime
 from slackbot.web.http.bodies import by_size
 from slackbot.web.http.context import WebContext

@@ -23,7 +23,7 @@ from agent.usecases.api_keys import TooManyCalls
 from slackbot.web.api import events
 from slackbot.web.api.event_feed import KINDS, OVERLAP, EventPosition, Feed
 from slackbot.web.api.events import STREAM, Events, LastEventID, Presented, line, position, stream_place
-from slackbot.web.api.run_visibility import run_for
+from slackbot.web.api.run_starts import run_for
 from slackbot.web.http.api_keys import Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context

@@ -1,4 +1,4 @@
-"""What all routes share."""
+"""What all routes share, with reads of requests in batches: many callers wake at the same moment."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from uuid import UUID
 
 from fastapi import Request
 
+from agent.database.background import start_task
 from agent.database.pools import Database
+from agent.domain.request_view import RequestView
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
+from agent.store import views
 from agent.usecases.calls import program_claims
 from agent.usecases.requests import Votes
 from agent.usecases.waves import Wave
@@ -23,8 +26,45 @@ from slackbot.slack_api.openid import OpenID
 from slackbot.slack_api.permalinks import Permalinks
 from slackbot.web.http.places import Places
 from slackbot.web.http.problems import retry_later
-from slackbot.web.http.request_snapshots import RequestSnapshots
 from slackbot.web.http.watch import ChangeWatch
+
+
+class RequestSnapshots:
+    """Reads all requested ids with one query that starts after the last caller asked."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._asked: dict[UUID, asyncio.Future[RequestView | None]] = {}
+        self._reading: set[asyncio.Task[None]] = set()
+
+    async def get(self, request_id: UUID) -> RequestView | None:
+        """The state after this call; ``None``: no such request. Raises what reading raises."""
+        if not self._asked:
+            task = start_task(self._read(), "views")
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+        future = self._asked.get(request_id)
+        if future is None:
+            future = self._asked[request_id] = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(future)  # one caller's disconnect must not cancel the others
+
+    async def _read(self) -> None:
+        """Starts after all callers woken with the first have asked."""
+        asked, self._asked = self._asked, {}
+        try:
+            found = {view.id: view for view in await self._db.read(views.request_views, list(asked))}
+        except Exception as error:  # each caller handles it
+            for future in asked.values():
+                future.set_exception(error)
+                future.exception()  # retrieved, in case every caller has disconnected
+            return
+        except BaseException:
+            for future in asked.values():
+                future.cancel()
+            raise
+        for request_id, future in asked.items():
+            future.set_result(found.get(request_id))
+
 
 MANY = 100_000
 """Places where nothing limits them."""

@@ -18,7 +18,7 @@ from agent.usecases import webhooks
 from signoff.client import Approval
 from signoff.client.webhook import is_from_signoff
 from signoff.errors import AlreadyClaimed, CollaborationError
-from signoff.integrations import dbos_names
+from signoff.integrations import dbos
 from signoff.integrations.dbos import DBOSApprovals, NotFromSignoff
 from tests.databases import Postgres
 from tests.integration.integrations.conftest import ROOT, Desk
@@ -291,10 +291,10 @@ async def _true(value: object) -> bool:
 @pytest.mark.parametrize("workflow", ["3f0d-1", "nightly/users 7", "~a:b", "é"])
 def test_a_workflow_is_found_again_by_its_requests_name(workflow: str) -> None:
     """Whatever a workflow is called, the name of its request leads back to it, and no other program's name does."""
-    assert dbos_names.workflow_of(dbos_names.request_name(workflow, 3)) == workflow
-    assert dbos_names.workflow_of("nightly-7") is None
+    assert dbos.workflow_of(dbos.request_name(workflow, 3)) == workflow
+    assert dbos.workflow_of("nightly-7") is None
     with pytest.raises(ValueError, match="too long"):
-        dbos_names.request_name("x" * 200, 1)
+        dbos.request_name("x" * 200, 1)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from agent.database.pools import Database
 from agent.domain.webhook_urls import networks
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.sender import OutboundSender
-from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.outbound.signed_post import WebhookPoster
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.watch import ChangeWatch
 

@@ -14,7 +14,7 @@ from agent.store import views
 from agent.usecases import pause
 from slackbot.cli.requests import review
 from slackbot.cli.runs import run_record
-from slackbot.outbound.content import RunOut
+from slackbot.outbound.sender import RunOut
 from tests.integration.handing_down import orders, refunds
 from tests.integration.web.living import ADA, GRACE, Living, living
 from tests.integration.web.visiting import PUBLIC, Porch
