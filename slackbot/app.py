@@ -37,11 +37,11 @@ from slackbot.outbound.signed_post import WebhookPoster
 from slackbot.reviewing import members
 from slackbot.reviewing.grants import SlackGrantChecks
 from slackbot.service import open_files
+from slackbot.service.probe_write import WriteProbe
 from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import Scheduler
 from slackbot.service.slack_service import SlackService
 from slackbot.service.telemetry import Telemetry
-from slackbot.service.write_probe import WriteProbe
 from slackbot.settings import Role, Settings
 from slackbot.slack_api.manifest import EVENTS_PATH
 from slackbot.web import (

@@ -12,9 +12,9 @@ from agent.domain.errors import LeaseLost
 from agent.domain.run import Turn
 from agent.runtime import run_limits, transcript
 from agent.runtime.function_agents import FunctionAgent
+from agent.runtime.function_replay import advance_function
 from agent.runtime.model import Reply
 from agent.runtime.model_errors import ModelError
-from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
 from agent.runtime.until_answered import until_answered
 from agent.usecases import runs

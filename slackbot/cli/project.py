@@ -1,4 +1,4 @@
-"""`signoff init`, `signoff demo` and `signoff manifest`: the beginning of a project, with the files that `init` writes."""
+"""`signoff init`, `signoff demo`, `signoff manifest`: the beginning of a project, with the files that `init` writes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from agent.usecases import sessions
 from signoff import description
 from slackbot.cli import keys
 from slackbot.masking import secret_finder, tokens
-from slackbot.service import scheduler, write_probe
+from slackbot.service import probe_write, scheduler
 from slackbot.slack import signed_http
 from slackbot.slack_api.directory import Directory
 from slackbot.web.auth import sign_in_state
@@ -86,7 +86,7 @@ def test_every_number_of_the_pages_is_that_of_the_code() -> None:
         f"{programs.MAX_WAITING:,} waiting requests and {programs.MAX_WAITING_BYTES >> 20} MiB of them per key",
         f"look-ups are cached for at most {_default(Directory, 'max_age'):g} s",
         f"for {_COUNTED[sign_in_state.LIFE // 60]} minutes; at most {_COUNTED[MAX_EXCHANGES]} token exchanges at once",
-        f"a test write every {write_probe.PACE:g} s",
+        f"a test write every {probe_write.PACE:g} s",
         f"{_COUNTED[scheduler.KEEPS_FAILING]} failures running",
         f"cut at {description.MAX_QUOTED} characters",
         f"up to {description.MAX_STORED_VALUE} characters each ({description.MAX_STORED:,} in all)",

@@ -24,8 +24,7 @@ from agent.database.pools import Database
 from agent.usecases import probe_write
 from slackbot.app import Service
 from slackbot.cards.values import REASON_BLOCK, REASON_INPUT
-from slackbot.service import write_probe
-from slackbot.service.write_probe import WriteProbe
+from slackbot.service.probe_write import WriteProbe
 from tests.conftest import fastest_folder
 from tests.integration.asking import column
 from tests.integration.crash.refusals import MAY_MOUNT, REFUSALS, own_disk
@@ -257,7 +256,7 @@ async def test_a_used_up_pool_and_a_lock_change_no_readiness(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A probe that gets no connection, or no answer in time, tells nothing: what was known before stays known."""
-    monkeypatch.setattr(write_probe, "PATIENCE", 0.5)
+    monkeypatch.setattr("slackbot.service.probe_write.PATIENCE", 0.5)
     async with Database(own_server.url, pool_size=1) as db:
         probe = WriteProbe(db)
         for known in (None, "refuses to write: its disk is full"):
