@@ -62,6 +62,7 @@ def subscribe(provider: TracerProvider) -> deque[EndedSpan]:
 
 
 def unsubscribe(provider: TracerProvider) -> None:
+    """Switch tracing off, unless another provider has been subscribed since."""
     if _following.provider is provider:
         _following.provider = _following.noted = None
 

@@ -14,5 +14,6 @@ def ancestor_names(above: Iterable[str], agent: str, label: str | None = None) -
 
 
 def label_of(text: str | None) -> str | None:
+    """Return a text as a run's label: one line of at most 80 characters, or None if nothing is left."""
     line = " ".join((text or "").replace("“", '"').replace("”", '"').split())
     return (line if len(line) <= MAX_LABEL else f"{whole_words(line[: MAX_LABEL - 1])}…") or None

@@ -29,6 +29,8 @@ def person_of(actor: str) -> Person | None:
 
 
 class AuditKind(StrEnum):
+    """A kind of event in the audit log; its value is what the chain stores and hashes."""
+
     POLICY_LOADED = "policy.loaded"
     POLICY_APPLIED = "policy.applied"
     RUN_STARTED = "run.started"
@@ -110,6 +112,8 @@ class Head:
 
 @dataclass(frozen=True)
 class ChainProblem:
+    """A place where an audit chain does not verify: subject, number of the event, and what is wrong."""
+
     subject: str
     seq: int
     what: str
@@ -119,10 +123,12 @@ class ChainProblem:
 
 
 def request_subject(request_id: UUID) -> str:
+    """Return the name of a request's audit chain, `request:<id>`."""
     return f"request:{request_id}"
 
 
 def run_subject(run_id: UUID) -> str:
+    """Return the name of a run's audit chain, `run:<id>`."""
     return f"run:{run_id}"
 
 
@@ -141,6 +147,7 @@ def terms_digest(terms: object) -> str:
 
 
 def moment(at: datetime) -> str:
+    """Return a time as hashes and digests include it: UTC, ISO 8601, always with microseconds."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 

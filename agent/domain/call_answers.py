@@ -17,6 +17,8 @@ NOT_ALLOWED = frozenset({*map(AnswerKind, CAUSES), AnswerKind.DENIED})
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
+    """A call that ends, with what its run needs to know of it to be answered, woken or ended."""
+
     id: UUID
     tool: str
     raw_arguments: str
@@ -36,6 +38,7 @@ class EndedCall:
 
 
 def call_after(outcome: RequestStatus) -> tuple[CallState, AnswerKind | None]:
+    """Return the state of a call whose request has ended; if it is refused, also the kind of its answer."""
     cause = OUTCOMES[outcome].cause
     return (CallState.READY, None) if cause is None else (CallState.REFUSED, AnswerKind(cause))
 
@@ -59,6 +62,7 @@ def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
 
 
 def answer_of_ended_run(agent: str, status: RunStatus, cause: str, reason: str | None = None) -> CallAnswer:
+    """Return the answer to a delegating call whose child run was cancelled, was denied or failed."""
     if status is RunStatus.CANCELLED:
         return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {agent} was cancelled")
     if status is RunStatus.DENIED:

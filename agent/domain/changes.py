@@ -39,6 +39,7 @@ def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]
 
 
 def as_changes(made: Sequence[Difference]) -> tuple[Change, ...]:
+    """Return differences as changes to show, with each location written as one path."""
     return tuple(Change(format_path(steps), before, after) for steps, before, after in made)
 
 
@@ -58,6 +59,7 @@ def touches_hidden(
 
 
 def approval_note(made: Sequence[Change], notes: Sequence[str]) -> str:
+    """Return what reviewers changed and noted when approving, in words for the model; empty if nothing."""
     lines = [approval_notes(notes)] if notes else []
     if made:
         parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)

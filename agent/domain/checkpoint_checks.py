@@ -31,6 +31,7 @@ class Written:
 
 
 def contradictions(place: Written, terms: Terms) -> Iterator[Problem]:
+    """Yield each contradiction among a checkpoint's terms, as the key to blame and the problem."""
     yield from _quorum(place, terms)
     yield from _escalation(place, terms)
     yield from _mail(place, terms)

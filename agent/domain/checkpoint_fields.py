@@ -38,10 +38,12 @@ _MONEY = re.compile(r"[^.\s\x00$\[\]]+(?:\.[^.\s\x00$\[\]]+)*\Z")
 
 
 def is_user(approver: str) -> bool:
+    """Return whether an approver is one Slack user, not a user group or the word `channel`."""
     return SLACK_USER.problem(approver) is None
 
 
 def text(value: Any) -> str:
+    """Return the value if it is a text with visible content and without NUL; raise ValueError otherwise."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a text that is not empty")
     if "\x00" in value:
@@ -50,6 +52,7 @@ def text(value: Any) -> str:
 
 
 def boolean(value: Any) -> bool:
+    """Return a boolean; raise ValueError for anything else, with what to write instead of a word like yes."""
     if not isinstance(value, bool):
         fix = BOOLEANS.get(str(value).lower())
         raise ValueError(f"must be true or false, without quotes{f'; write {fix}' if fix else ''}")
@@ -57,6 +60,7 @@ def boolean(value: Any) -> bool:
 
 
 def checkpoint_id(value: Any) -> str:
+    """Return a valid checkpoint id; raise ValueError for wrong characters or length, or a reserved id."""
     if not isinstance(value, str) or not _ID.match(value):
         raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
     if value in RESERVED_IDS:
@@ -74,6 +78,7 @@ def pattern(value: Any) -> str:
 
 
 def condition(value: Any) -> str:
+    """Return the text of a `when` condition that compiles; raise ValueError with its mistake otherwise."""
     try:
         return compile_when(text(value)).text
     except ValueError as error:
@@ -81,6 +86,7 @@ def condition(value: Any) -> str:
 
 
 def template(value: Any) -> str:
+    """Return a description template whose placeholders can be read; raise ValueError otherwise."""
     try:
         check(text(value))
     except ValueError as error:
@@ -89,6 +95,7 @@ def template(value: Any) -> str:
 
 
 def link_template(value: Any) -> str:
+    """Return a link template that makes a valid address; raise ValueError otherwise."""
     try:
         check_link(text(value))
     except ValueError as error:
@@ -97,12 +104,14 @@ def link_template(value: Any) -> str:
 
 
 def reason_required(value: Any) -> tuple[NeedsReason, ...]:
+    """Return which votes need a reason, without repetitions; raise ValueError for an unknown one."""
     given = {one_of(entry, ["approve", "reject"]) for entry in _listed(value)}
     both: tuple[NeedsReason, ...] = ("approve", "reject")
     return tuple(answer for answer in both if answer in given)
 
 
 def reject_reasons(value: Any) -> tuple[str, ...]:
+    """Return at most 20 reasons to choose from, trimmed; raise ValueError for a repeated or long one."""
     reasons = [text(entry).strip() for entry in _listed(value)]
     if len(reasons) > MAX_REASONS:
         raise ValueError(f"must have at most {MAX_REASONS} entries")
@@ -128,6 +137,7 @@ def remind_at(value: Any) -> tuple[float, ...]:
 
 
 def on_timeout(value: Any) -> OnTimeout:
+    """Return what happens to a request at its deadline, `expire` or `escalate`, or raise ValueError."""
     return "escalate" if one_of(value, ["expire", "escalate"]) == "escalate" else "expire"
 
 
@@ -163,6 +173,7 @@ def email_facts(value: Any) -> tuple[str, ...]:
 
 
 def email(value: Any) -> tuple[str, ...]:
+    """Return e-mail addresses in the given order, without repetitions; raise ValueError for a wrong one."""
     for entry in _listed(value):
         if not isinstance(entry, str) or not _MAIL.match(entry):
             raise ValueError(f"{entry!r} is not an e-mail address such as finance@example.com")
@@ -170,33 +181,40 @@ def email(value: Any) -> tuple[str, ...]:
 
 
 def risk(value: Any) -> Risk:
+    """Return the level of risk that a text names; raise ValueError with all levels for an unknown one."""
     return Risk(one_of(value, [level.value for level in Risk]))
 
 
 def on_reject(value: Any) -> OnReject:
+    """Return whether a rejection ends the run (`stop`) or only answers the model, or raise ValueError."""
     return "stop" if one_of(value, ["stop", "tell_model"]) == "stop" else "tell_model"
 
 
 def rejected_again(value: Any) -> RejectedAgain:
+    """Return `refuse` or `show`: what is done with an action rejected earlier. Raise ValueError otherwise."""
     return "show" if one_of(value, ["refuse", "show"]) == "show" else "refuse"
 
 
 def verdict(value: Any) -> str:
+    """Return whether a checkpoint asks people or denies (`ask`, `deny`), or raise ValueError."""
     return one_of(value, ["ask", "deny"])
 
 
 def because(value: Any) -> str:
+    """Return the operator's reason for a denial, trimmed; raise ValueError if blank or too long (500)."""
     if len(words := text(value).strip()) > MAX_BECAUSE:
         raise ValueError(f"must have at most {MAX_BECAUSE} characters")
     return words
 
 
 def unmatched(value: Any) -> Unmatched:
+    """Return what is done with tools that no checkpoint names (review, allow, deny), or raise ValueError."""
     choice = one_of(value, ["review", "allow", "deny"])
     return "allow" if choice == "allow" else "deny" if choice == "deny" else "review"
 
 
 def approvers(value: Any) -> tuple[str, ...]:
+    """Return who may vote: Slack users, user groups or `channel`; raise ValueError for none or a wrong id."""
     entries = _ids(value, 'a Slack user id (U…, W…), a user group id (S…) or "channel"', {"channel"})
     if not entries:
         raise ValueError("must not be empty: its requests would have no reviewer")
@@ -204,10 +222,12 @@ def approvers(value: Any) -> tuple[str, ...]:
 
 
 def notify(value: Any) -> tuple[str, ...]:
+    """Return whom cards mention, users and user groups, perhaps none; raise ValueError for a wrong id."""
     return _ids(value, "a Slack user id (U…, W…) or a user group id (S…)", set())
 
 
 def escalate_to(value: Any) -> tuple[str, ...]:
+    """Return who may vote after an escalation: users and groups; raise ValueError for none or a wrong id."""
     entries = notify(value)
     if not entries:
         raise ValueError("must not be empty: there would be nobody to escalate to")
@@ -215,6 +235,7 @@ def escalate_to(value: Any) -> tuple[str, ...]:
 
 
 def approvals_required(value: Any) -> int:
+    """Return how many approvals a request needs, 1 or more; raise ValueError for anything else."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError("must be a whole number, 1 or more, without quotes")
     return value
@@ -228,6 +249,7 @@ def cards_per_minute(value: Any) -> int:
 
 
 def duration(value: Any) -> timedelta:
+    """Return a time between 1 second and 365 days, written as `24h` or in seconds, or raise ValueError."""
     amount = seconds_of(value)
     if not SHORTEST.total_seconds() <= amount <= LONGEST.total_seconds():
         raise ValueError("must be between 1 second and 365 days")
@@ -235,6 +257,7 @@ def duration(value: Any) -> timedelta:
 
 
 def one_of(value: Any, choices: Sequence[str]) -> str:
+    """Return the value if it is among the choices; raise ValueError with the choices and a likely meaning."""
     if value not in choices:
         hint = meant(value.strip().lower(), choices) if isinstance(value, str) else ""
         raise ValueError(f"must be one of {', '.join(choices)}{hint}")
@@ -292,6 +315,7 @@ def grant_free(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def most_uses(value: Any) -> int:
+    """Return the policy's limit on a grant's uses, 1 to 10,000; raise ValueError for anything else."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10_000:
         raise ValueError("must be a whole number from 1 to 10,000")
     return value

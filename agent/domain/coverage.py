@@ -89,6 +89,8 @@ class Gap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Uncovered:
+    """A gap between an approval and what would run now, with the reason in words."""
+
     gap: Gap
     because: str
 

@@ -41,6 +41,8 @@ LIFTED_BY: Mapping[Involvement, tuple[str, bool]] = {
 
 
 class Reviewed(Protocol):
+    """A request or attempt that reviewers act on: who may, and whom their own part in it excludes."""
+
     @property
     def approvers(self) -> tuple[str, ...]: ...
     @property
@@ -48,6 +50,8 @@ class Reviewed(Protocol):
 
 
 class Reviewable(Reviewed, Protocol):
+    """A request that can be voted on: its state, revision and deadline, and who decided it if anybody did."""
+
     @property
     def status(self) -> RequestStatus: ...
     @property
@@ -63,11 +67,15 @@ class Reviewable(Reviewed, Protocol):
 
 
 class Editable(Reviewable, Protocol):
+    """A request that can be voted on and, if its checkpoint allows it, edited."""
+
     @property
     def allow_edit(self) -> bool: ...
 
 
 class Doubtful(Reviewed, Protocol):
+    """A call whose outcome is in doubt, with the facts that decide who may settle it."""
+
     @property
     def asked(self) -> bool: ...  # people were asked about the call
     @property
@@ -75,6 +83,8 @@ class Doubtful(Reviewed, Protocol):
 
 
 class WaitingRequest(Protocol):
+    """A request that a run waits for, whose reviewers may therefore cancel the run."""
+
     @property
     def approvers(self) -> tuple[str, ...]: ...
     @property
@@ -94,16 +104,22 @@ def exclusions(involved: Iterable[Exclusion], rule: Rule) -> tuple[Exclusion, ..
 def with_editor(
     excluded: tuple[Exclusion, ...], editor: Person, *, editor_may_approve: bool
 ) -> tuple[Exclusion, ...]:
+    """Return the exclusions plus the editor's own, unless editors may approve or are already excluded."""
     if editor_may_approve or exclusion_of(excluded, editor) is not None:
         return excluded
     return (*excluded, Exclusion(editor, Involvement.EDITOR))
 
 
 def exclusion_of(excluded: Iterable[Exclusion], person: Person) -> Exclusion | None:
+    """Return a person's exclusion from a request, or None if the person is not excluded."""
     return next((each for each in excluded if each.person == person), None)
 
 
 def reviewer_refusal(request: Reviewed, who: Standing, verdict: Verdict | None = None) -> Refusal | None:
+    """Return why a person may not act as reviewer, or None if allowed.
+
+    Advisers and editors are refused only where the verdict is to approve.
+    """
     if who.refusal is not None:
         return who.refusal
     if not request.approvers:
@@ -142,6 +158,7 @@ def state_refusal(request: Reviewable, revision: int) -> Refused | None:
 
 
 def edit_refusal(request: Editable, editor: Standing, revision: int, now: datetime) -> Refused | None:
+    """Return why a person may not edit this revision at this database time, or None if allowed."""
     if (refused := _review_refusal(request, editor, revision, now)) is not None:
         return refused
     return None if request.allow_edit else Refused(Refusal.EDIT_NOT_ALLOWED)
@@ -160,6 +177,7 @@ def settlement_refusal(
 
 
 def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | None:
+    """Return why a person may not ask again after an expiry, or None for the requester, who alone may."""
     return by.refusal or (None if by.person == requester else Refusal.NOT_YOURS_TO_ASK)
 
 
@@ -178,6 +196,7 @@ def cancel_refusal(
 
 
 def resume_refusal(requester: Person | None, by: Standing, *, administrator: bool) -> Refusal | None:
+    """Return why a person may not resume a run, or None for its requester and for administrators."""
     if by.refusal is not None:
         return by.refusal
     return None if by.person == requester or administrator else Refusal.NOT_YOURS_TO_RESUME

@@ -53,6 +53,8 @@ class Applies:
 
 @dataclass(frozen=True)
 class Subject:
+    """An action with its facts, agent and requester, as the conditions of checkpoints read it."""
+
     args: Mapping[str, Any]
     facts: Mapping[str, Any] | None
     agent: str
@@ -201,6 +203,7 @@ def _meant_glob(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def matches_from_start(pattern: str, text: str) -> bool:
+    """Return whether a pattern matches the beginning of a text, whatever follows; results are cached."""
     import cel  # noqa: PLC0415 - as above
 
     return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True

@@ -81,11 +81,14 @@ Problem = Callable[[int, str | None, str], None]
 
 @dataclass(frozen=True, slots=True)
 class FactsLookup:
+    """The URL at which the facts of one tool's actions are looked up when a program proposes them."""
+
     tool: str
     url: str
 
 
 def read_lookups(tables: Any, problem: Problem) -> tuple[FactsLookup, ...]:
+    """Return the valid `[[facts]]` tables; each problem goes to ``problem`` and leaves its table out."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         problem(0, None, "write [[facts]], with two brackets")
         return ()

@@ -21,6 +21,8 @@ MAX_CHOICES = 100
 
 @dataclass(frozen=True)
 class FieldValue:
+    """A call's value for one field, whose comparable forms are computed only once for all grants."""
+
     value: Any
     _patterns: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -40,6 +42,8 @@ class FieldValue:
 
 @dataclass(frozen=True)
 class Exact:
+    """A constraint to one JSON value, compared in canonical form: 1 equals 1.0, but not true."""
+
     value: Any
 
     @cached_property
@@ -96,10 +100,12 @@ def exact_number(value: Any) -> Decimal | None:
 
 
 def json_number(exact: Decimal) -> int | float:
+    """Return a decimal as a JSON number: an integer if it is whole, otherwise the nearest double."""
     return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
 def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
+    """Return the JSON form in which a grant stores a constraint; `read_constraint` reads it."""
     match constraint:
         case Exact(value):
             return {"is": value}
@@ -143,9 +149,11 @@ def constraint_in_words(name: str, constraint: Constraint, money: Money = NO_MON
 
 
 def number_in_words(exact: Decimal, money: Money = NO_MONEY) -> str:
+    """Return a number for people to read: as money if declared so, otherwise with thousands separators."""
     return money.shown(exact) or f"{json_number(exact):,}"
 
 
 def freed(constraints: Mapping[str, Constraint], money: Money = NO_MONEY) -> list[str]:
+    """Return each constraint that leaves a field some freedom, in words; exact values are left out."""
     words = (constraint_in_words(name, each, money.below(name)) for name, each in constraints.items())
     return [each for each in words if each is not None]

@@ -70,6 +70,8 @@ class CallKind:
 
 @dataclass(frozen=True)
 class CallToCover:
+    """A call that policy would ask people about, with all that a grant must match to cover it."""
+
     action: Action
     facts: Facts
     rule: Rule
@@ -301,6 +303,7 @@ MAX_LIVE = 50
 def limits_problem(
     limits: GrantLimits, lasts: timedelta, uses: int, sum_of: str | None, max_sum: Decimal | None
 ) -> str | None:
+    """Return a sentence on how a grant breaks the limits of `[grants]`, or None if it keeps them."""
     if not timedelta() < lasts <= limits.max_for:
         return f"A grant can last at most {_hours(limits.max_for)}, and not less than a second."
     if not 1 <= uses <= limits.max_uses:
@@ -313,6 +316,7 @@ def limits_problem(
 def freeing_problem(
     rule: Rule, root: str, name: str, value: Any, constraint: Constraint, choices: Sequence[Any]
 ) -> str | None:
+    """Return a sentence if a field may not vary in this way, as hidden fields never may, or None."""
     match constraint:
         case Exact():
             allowed = constraint.allows(FieldValue(value))
@@ -339,6 +343,7 @@ def _money(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def rule_of_grant(rule: Rule) -> Rule:
+    """Return the rule of a grant's own request: the call's, without condition, edits or escalation."""
     return rule.model_copy(
         update={
             "when": None,

@@ -15,6 +15,8 @@ Ruling = Literal["run", "ask", "deny"]
 
 @dataclass(frozen=True)
 class ToolTraits:
+    """What policy reads of a tool: its name and version, and what its author says of risk and approval."""
+
     name: str
     version: str
     requires_approval: bool = False
@@ -55,6 +57,8 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
+    """Everything that the evaluation of one action reads, which is enough to repeat it later."""
+
     tool: ToolTraits
     action: Action
     facts: Mapping[str, Any] | None

@@ -26,17 +26,20 @@ def name(value: Any) -> str:
 
 
 def of(value: Any) -> str:
+    """Return what a limit adds up: `count`, or a number's path in facts or args; or raise ValueError."""
     if value != COUNT and not (isinstance(value, str) and _OF.match(value)):
         raise ValueError('must be "count", or a number such as "facts.price" or "args.amount"')
     return str(value)
 
 
 def per(value: Any) -> Per:
+    """Return for whom a limit counts separately (agent, requester, key or all), or raise ValueError."""
     checkpoint_fields.one_of(value, get_args(Per))
     return value  # type: ignore[no-any-return]
 
 
 def within(value: Any) -> timedelta:
+    """Return a limit's sliding window of at most 31 days; raise ValueError for any other."""
     window = checkpoint_fields.duration(value)
     if window > LONGEST:
         raise ValueError(f"must be at most {length(LONGEST)}")
@@ -44,6 +47,7 @@ def within(value: Any) -> timedelta:
 
 
 def maximum(value: Any) -> Decimal:
+    """Return a limit's maximum as an exact decimal of 0 or more; raise ValueError for anything else."""
     exact = exact_number(value)
     if exact is None or exact < 0:
         raise ValueError("must be a number of 0 or more, without quotes")
@@ -51,6 +55,7 @@ def maximum(value: Any) -> Decimal:
 
 
 def then(value: Any) -> Then:
+    """Return what happens when a limit has no room, `ask` or `deny`, or raise ValueError."""
     return "deny" if checkpoint_fields.one_of(value, ["ask", "deny"]) == "deny" else "ask"
 
 

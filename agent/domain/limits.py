@@ -59,6 +59,8 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
+    """A bound on what may run within a sliding time window before people are asked or a call is denied."""
+
     name: str
     """Uses are counted under this name, whatever the policy."""
     action_pattern: str
@@ -125,6 +127,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Use:
+    """What one action uses of a limit, for the subject that it counts for; amount None: unknown."""
+
     limit: Limit
     subject: str
     amount: Decimal | None
@@ -176,6 +180,8 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
+    """A limit as it stood when people were asked, as the request shows it."""
+
     name: str
     of: str
     within: timedelta
@@ -194,6 +200,7 @@ class LimitView:
 
 
 def add(*amounts: Decimal) -> Decimal:
+    """Return the sum of the amounts without rounding (up to 2,000 digits), or 0 for no amounts."""
     return reduce(_EXACT.add, amounts, _NONE)
 
 

@@ -17,6 +17,8 @@ MAX_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class Observation:
+    """What one observed checkpoint would have done with one action, had it been enforced."""
+
     checkpoint_id: str
     version: str
     """Identifies its text; a changed checkpoint starts a new count."""
@@ -29,6 +31,8 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCount:
+    """How often one version of an observed checkpoint would have asked about calls, or let them run."""
+
     checkpoint_id: str
     version: str
     judged: int
@@ -49,12 +53,14 @@ def week_before(at: datetime) -> tuple[datetime, datetime]:
 
 
 def summary(counts: Sequence[ObservedCount]) -> str:
+    """Return a line for each observed checkpoint, at most 20, and the number of those left out."""
     lines = [f"{each.checkpoint_id}: {described(each)}" for each in counts[:MAX_LINES]]
     more = len(counts) - MAX_LINES
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
 
 
 def described(count: ObservedCount) -> str:
+    """Return a sentence on how many calls an observed checkpoint would have asked about, or let run."""
     sentence = f"would have asked {count.asks:,} of {_calls(count.judged)}"
     if count.asks:
         sentence += f", of which {count.asked_anyway:,} were asked anyway"
@@ -71,6 +77,7 @@ OBSERVE = "observe"
 
 
 def mode(value: Any) -> str:
+    """Return whether a checkpoint is in force or only observed (enforce, observe), or raise ValueError."""
     return one_of(value, ["enforce", OBSERVE])
 
 

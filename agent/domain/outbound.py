@@ -22,6 +22,8 @@ MAIL = "mail"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
+    """A webhook's address, with the secret, in clear, that signs each notice sent there."""
+
     id: UUID
     name: str
     url: str
@@ -30,6 +32,8 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class WebhookLine:
+    """A webhook as operators list it, with the numbers of its pending and its given-up notices."""
+
     name: str
     url: str
     events: tuple[OutboundEvent, ...]

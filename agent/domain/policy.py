@@ -271,6 +271,7 @@ class Policy:
 
 
 def outdated(judged_by: int, in_force: int) -> OutdatedPolicy | None:
+    """Return the error for an evaluation under another policy than the one in force, or None."""
     if judged_by == in_force:
         return None
     return OutdatedPolicy(f"evaluated under policy {judged_by}, but policy {in_force} is in force")

@@ -28,6 +28,7 @@ _GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
 
 
 def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSpan]:
+    """Yield where a text repeats one of the hidden values (value and kind), also rewritten or cut off."""
     for value, kind in hidden:
         if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
             continue

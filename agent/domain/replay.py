@@ -15,6 +15,8 @@ from agent.domain.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudgement:
+    """A past evaluation: what it read, what it decided, and what became of its request."""
+
     id: UUID
     at: datetime
     inputs: Inputs
@@ -28,6 +30,8 @@ class RecordedJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
+    """A past evaluation whose decision, checkpoint or terms of approval differ under another policy."""
+
     recorded: RecordedJudgement
     verdict: Ruling
     checkpoint_id: str | None
@@ -38,6 +42,8 @@ class Changed:
 
 @dataclass(slots=True)
 class Totals:
+    """The counts of a replay, which grow with each past evaluation that it repeats."""
+
     judged: int = 0
     erased: int = 0
     verdicts: Counter[tuple[Ruling, Ruling]] = field(default_factory=Counter)

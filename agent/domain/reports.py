@@ -42,6 +42,8 @@ TOOK = Scale(
 
 @dataclass(frozen=True, slots=True)
 class Share:
+    """A part of a whole for reports, shown with its percentage; a whole of 0 is shown as none."""
+
     part: int = 0
     whole: int = 0
 
@@ -57,6 +59,8 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
+    """Numbers of ended requests by outcome; decided means approved or rejected by people."""
+
     approved: int = 0
     rejected: int = 0
     expired: int = 0
@@ -97,6 +101,8 @@ class ReviewerVotes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """The figures on reviews over some days: waiting requests, outcomes, times, and votes by reviewer."""
+
     days: int
     everything: bool
     waiting_by_age: tuple[int, ...]  # classes of AGES

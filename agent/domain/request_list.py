@@ -16,6 +16,8 @@ from signoff.values import Person, Risk
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
+    """A request as a line of a list, with the votes, exclusions and reviewers that say who may act on it."""
+
     id: UUID
     description: str
     agent: str

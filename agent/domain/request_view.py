@@ -31,6 +31,8 @@ ANYONE = "anyone"
 
 @dataclass(frozen=True, slots=True)
 class VoteView:
+    """One reviewer's vote on a request, with its reason, as it may be shown."""
+
     person: Person
     verdict: Verdict
     reason: str | None
@@ -57,6 +59,8 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionView:
+    """One attempt at a request's action as it may be shown, with its result or error and its settlement."""
+
     id: UUID
     attempt: int
     status: ExecutionStatus
@@ -106,6 +110,8 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRejection:
+    """An earlier rejection of the same action, with its reason and where its card is."""
+
     request_id: UUID
     person: Person | None
     at: datetime
@@ -130,6 +136,8 @@ class Behalf:
 
 @dataclass(frozen=True, slots=True)
 class GrantView:
+    """A grant's terms and use so far as they may be shown, with why it ended if it has."""
+
     behalf: Behalf
     uses: int
     max_uses: int

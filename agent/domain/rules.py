@@ -128,6 +128,8 @@ CARDS_PER_MINUTE = 10
 
 
 class Defaults(Terms):
+    """The defaults of a policy: terms that its checkpoints inherit, and settings that only it has."""
+
     unmatched: Unmatched = "review"
     """For a tool that no checkpoint names, unless read-only."""
 

@@ -24,6 +24,8 @@ from signoff.values import Person
 
 
 class RunStatus(StrEnum):
+    """The status of a run, as stored and shown; denied, failed and cancelled runs are over."""
+
     WORKING = "working"
     PENDING_APPROVAL = "pending_approval"
     COMPLETED = "completed"
@@ -38,11 +40,15 @@ class RunStatus(StrEnum):
 
 
 class Hold(StrEnum):
+    """What holds up a run that is otherwise at work: a pause, or a sleep of its own."""
+
     PAUSED = "paused"
     SLEEPING = "sleeping"
 
 
 class CallState(StrEnum):
+    """How far a tool call has come, from its proposal to its answer."""
+
     NEW = "new"
     ASKED = "asked"
     READY = "ready"
@@ -77,6 +83,8 @@ class CallOutcome(StrEnum):
 
 
 class AnswerKind(StrEnum):
+    """What became of a call: which kind of answer its run gets."""
+
     RESULT = "result"
     ERROR = "error"
     NOTHING_DONE = "nothing_done"  # an error that certainly had no effect; its text is the reason
@@ -115,6 +123,8 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
+    """The answer to a call: its kind, and the result or reason as text."""
+
     kind: AnswerKind
     text: str
 
@@ -146,6 +156,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
+    """A call as a model or function agent proposes it; its arguments are not parsed yet."""
+
     model_call_id: str
     tool: str
     raw_arguments: str
@@ -178,6 +190,8 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
+    """A run as it may be shown, including what it and its descendants wait for."""
+
     id: UUID
     agent: str
     agent_version: str
@@ -308,6 +322,8 @@ class RunValues:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
+    """What one turn of the model or function brought: text, proposed calls and the tokens used."""
+
     text: str | None
     calls: tuple[ProposedCall, ...]
     tokens: int

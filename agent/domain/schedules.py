@@ -14,6 +14,8 @@ GRACE = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
+    """A schedule to add: the agent and task to start, when, and for which requester."""
+
     agent: str
     task: str
     cron: str

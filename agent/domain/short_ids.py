@@ -15,6 +15,7 @@ _SHORT = _TIME + _TAIL
 
 
 def short_id(whole: UUID) -> str:
+    """Return the 16 hexadecimal digits that stand for an id in messages and commands."""
     return whole.hex[:_TIME] + whole.hex[-_TAIL:]
 
 

@@ -110,6 +110,7 @@ def _path(name: str, column: int) -> tuple[str, ...]:
 
 
 def value_at(path: tuple[str, ...], roots: Mapping[str, Any]) -> Any:
+    """Return the value at a path that starts with args or facts, or MISSING if there is none."""
     return _walk(path, roots, NO_MONEY)[0]
 
 

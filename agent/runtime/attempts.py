@@ -31,6 +31,8 @@ SHOWN_AFTER = 0.4
 
 
 class CallingRun(Asker, Protocol):
+    """The run on whose behalf an attempt runs a tool: its ids for tracing, its agent and its requester."""
+
     @property
     def id(self) -> UUID: ...
 
@@ -51,6 +53,7 @@ async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Cl
 
 
 async def perform(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
+    """Run the tool of a claimed call and report its outcome, traced as one span."""
     about: tracing.Attributes = {
         "run_id": str(run.id),
         "request_id": str(claim.request_id) if claim.request_id else None,

@@ -20,6 +20,7 @@ MAX_WAITING = 10_000
 
 
 def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[ConcurrencyLimit]:
+    """Return the limits on concurrent calls that the tool and the agent set, if any."""
     found = []
     if tool.concurrency is not None:
         found.append(ConcurrencyLimit(agent_name, tool.name, tool.concurrency, tool.across_processes))
@@ -29,6 +30,8 @@ def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Concurre
 
 
 class Concurrency:
+    """The count of this process's running calls by limit, and the queue of those that wait for room."""
+
     def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
         self._announce = announce

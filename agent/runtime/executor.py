@@ -91,6 +91,8 @@ SPREAD = 0.25
 
 
 class Executor:
+    """The worker of a process: finds turns and calls of its agents, by wake-up or poll, and does them."""
+
     def __init__(
         self,
         services: Services,

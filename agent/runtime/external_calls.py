@@ -45,6 +45,7 @@ PAGE = 100
 
 
 async def handed_out(services: Services, principal: Principal) -> list[HandedOutCall]:
+    """Return the calls of runs that this program's key may claim now, oldest first, at most 100."""
     tools = [
         (agent.name, tool.name)
         for agent in services.registry
@@ -55,6 +56,7 @@ async def handed_out(services: Services, principal: Principal) -> list[HandedOut
 
 
 def may_execute(principal: Principal, tool: Tool) -> bool:
+    """Return whether this key may execute the tool: one for any program, or for this key alone."""
     return tool.external is True or tool.external == principal.key
 
 

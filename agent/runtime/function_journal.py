@@ -34,6 +34,8 @@ class Suspended(BaseException):
 
 @dataclass(eq=False)
 class Entry:
+    """A call that a function agent makes during its replay, with its recorded call if there is one."""
+
     tool: str
     arguments: str
     place: str
@@ -47,6 +49,8 @@ class Entry:
 
 @dataclass
 class FunctionJournal:
+    """One replay of a function agent: it answers recorded calls in their order and collects new ones."""
+
     agent: FunctionAgent
     recorded: Sequence[CallView]
     repeats: Mapping[UUID | None, CallView]

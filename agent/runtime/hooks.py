@@ -41,6 +41,7 @@ async def announce(services: Services, work: OpenCallDetails, tool: Tool | None)
 
 
 async def undo_preparation(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
+    """Run `on_refused` for an action that was prepared but edited since, and forget its preparation."""
     if work.held is not None and work.held != work.action_decided:
         await _release_edited(services, tool, work, work.held)
         await hook_state.clear_prepared(services.db, work.call.id, work.held)
@@ -52,6 +53,7 @@ async def _release_edited(services: Services, tool: Tool | None, work: OpenCallD
 
 
 async def refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
+    """Run the tool's `on_refused` if people or policy refused the call; first undo older preparation."""
     await undo_preparation(services, work, tool)
     kind = work.call.answer.kind if work.call.answer else None
     if kind in (AnswerKind.ERROR, AnswerKind.NOTHING_DONE) and work.executor is CallExecutor.PROGRAM:

@@ -19,6 +19,8 @@ SETTLING = 5.0
 
 
 class JointWrites:
+    """The waves of a process, in which concurrent leases, turns, claims and reports share transactions."""
+
     def __init__(self, db: Database, worker: str) -> None:
         self._db = db
         self._worker = worker

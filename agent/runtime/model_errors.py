@@ -15,4 +15,5 @@ class ModelError(SignoffError):
 
 
 def unusable(why: str) -> ModelError:
+    """Return the error for a model's answer that cannot be used; the turn may be tried again."""
     return ModelError(f"the model's answer cannot be used: {why}", retryable=True)

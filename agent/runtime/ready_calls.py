@@ -40,6 +40,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReadyToRun:
+    """A ready call that may begin after it was judged again, with the limits and grants that it uses."""
+
     action: Action | None
     uses: tuple[Use, ...]
     epoch: int

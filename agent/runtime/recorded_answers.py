@@ -41,6 +41,7 @@ def _value(call: CallView, words: str, tool: Tool | None) -> Any:
 
 
 def decision(call: CallView, asked: RequestView | None) -> Decision[Any]:
+    """Return the recorded decision on a call as a function agent gets it, approved or not."""
     kind, words = _answer(call)
     approved = kind in _APPROVED
     refused = kind.value if kind.value in CAUSES else "denied"

@@ -10,6 +10,7 @@ from agent.usecases.runs import LeasedRun
 
 
 async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
+    """Return a sentence on the run's limit of steps, tokens or time that is used up, or None."""
     steps = transcript.steps_since_person(leased.messages)
     if steps >= agent.max_steps:
         return f"step limit: {steps} turns since a person last wrote (max_steps = {agent.max_steps})"
@@ -19,6 +20,7 @@ async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) ->
 
 
 async def overtime(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
+    """Return a sentence if the run has been at work for too long, not counting waits for people, or None."""
     user_messages = [message.at for message in leased.messages if message.role == "user"]
     since = user_messages[-1] if user_messages else leased.run.created_at
     seconds = (leased.at - since).total_seconds()

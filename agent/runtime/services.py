@@ -26,6 +26,7 @@ from signoff.values import Action, Person
 
 
 def worker_name() -> str:
+    """Return a new, unique name for this process's worker, which starts with its host and process id."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 

@@ -312,11 +312,13 @@ _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
 def summary(function: Callable[..., Any]) -> str:
+    """Return the first paragraph of a function's docstring as one line, or an empty text without one."""
     paragraph = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0]
     return " ".join(paragraph.split())
 
 
 def arguments(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the descriptions of a function's parameters, by name, from its docstring's `Args:` section."""
     found: dict[str, str] = {}
     inside, indent, current = False, 0, ""
     for line in inspect.cleandoc(function.__doc__ or "").splitlines():

@@ -62,6 +62,8 @@ class Decision(Generic[A_co]):
 
 
 class Journal(Protocol):
+    """The record of a function agent's run, which answers its steps, questions and sleeps."""
+
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Any: ...
 
     async def outcome(self, entry: Any) -> Any: ...

@@ -56,10 +56,12 @@ def answer_text(value: Any) -> str:
 
 
 def no_json(value: Any) -> str:
+    """Return words for a result that is not JSON, with its type and what a tool may return instead."""
     return f"returned {type(value).__name__}, {NO_JSON}"
 
 
 def reason(why: object) -> str:
+    """Return a reason as text that the database can store; U+FFFD replaces what it cannot."""
     return storable_text(str(why))
 
 

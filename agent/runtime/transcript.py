@@ -34,6 +34,7 @@ _NOTE = (
 
 
 def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -> list[ChatMessage]:
+    """Return a run's messages and calls as a model reads them, after the agent's instructions."""
     by_turn = {turn: list(group) for turn, group in groupby(_in_order(calls), key=lambda call: call.turn)}
     said: list[ChatMessage] = [{"role": "system", "content": agent.instructions}]
     for message in messages:
@@ -47,6 +48,7 @@ def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -
 
 
 def steps_since_person(messages: Iterable[Message]) -> int:
+    """Return the number of model turns since a person last wrote to the run."""
     steps = 0
     for message in messages:
         steps = 0 if message.role == "user" else steps + (message.role == "assistant")
@@ -67,6 +69,7 @@ def context(
 
 
 def rationale(messages: Iterable[Message], turn: int) -> str | None:
+    """Return what the model said in the turn that proposed a call, or None if nothing."""
     said = [message.text for message in messages if message.role == "assistant" and message.turn == turn]
     return said[-1] if said else None
 
@@ -92,6 +95,7 @@ def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[Cha
 
 
 def answer_text(agent: Agent, call: CallView) -> str:
+    """Return the result of a call as the model reads it: a placeholder if it is open or in the background."""
     if call.answer is None or not call.blocking:
         return _pending(agent, call)
     ended = outcome(call.answer.kind, call.answer.told)

@@ -128,6 +128,8 @@ log = structlog.get_logger(__name__)
 
 
 class UserCode:
+    """The event loop and threads in which a process runs tools, facts, hooks and function agents."""
+
     def __init__(self, watchdog: Watchdog | None = None, *, threads: int = THREADS) -> None:
         self.watchdog = watchdog or Watchdog()
         self._threads = _Threads(threads)

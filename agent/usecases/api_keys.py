@@ -101,6 +101,7 @@ async def revoke(db: Database, name: str, *, by: str) -> None:
 
 
 async def list_keys(db: Database) -> list[KeyLine]:
+    """Return all API keys, oldest first and including invalid ones, without their secrets."""
     return await db.read(api_keys.list_keys)
 
 

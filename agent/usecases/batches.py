@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 
 class Identified(Protocol):
+    """A due row of a batch, which its id names when it fails."""
+
     @property
     def id(self) -> UUID: ...
 
@@ -41,6 +43,8 @@ Do = Callable[[Transaction, Sequence[Item]], Awaitable[None]]
 
 
 class FailedItems:
+    """The items of a sweep that have just failed; each is left out for a minute and then tried again."""
+
     def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._work = work
         self._clock = clock

@@ -71,6 +71,7 @@ async def take_next(
 
 
 async def store(db: Database, outcome: Outcome) -> None:
+    """Store a delivery's outcome without taking the next message, when a drain stops."""
     async with db.transaction() as tx:
         await _store(tx, outcome)
 
@@ -140,6 +141,7 @@ async def bound_pauses(db: Database) -> int:
 
 
 async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:
+    """Enqueue cards for folded requests that now fit the limit per minute; return how many."""
     async with db.transaction() as tx:
         found = await floods.unfold(tx, cards_per_minute)
         outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there, _ in found])
@@ -215,10 +217,12 @@ async def _store_sent(tx: Transaction, outcome: Sent) -> NextMessage | None:
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:
+    """Return the channels of a workspace that have something to send and no drain, in random order."""
     return await db.read(deliveries.channels_due, team_id)
 
 
 async def unseen(db: Database, destination: Destination) -> list[UnseenRequest]:
+    """Return requests that expired before this channel saw a card or digest of them, oldest first."""
     return await db.read(unseen_requests.unseen, destination)
 
 
@@ -229,6 +233,7 @@ async def renew(db: Database, due: DueMessage) -> bool:
 
 
 async def release(db: Database, due: DueMessage) -> None:
+    """Give back the lease on a channel without an outcome, so that another drain can take it."""
     async with db.transaction() as tx:
         await deliveries.release(tx, due.destination, due.epoch)
 

@@ -16,6 +16,8 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
+    """The HTTP response that every repetition with the same `Idempotency-Key` gets."""
+
     status: int
     content: object
     headers: Mapping[str, str]
@@ -23,6 +25,8 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
+    """The right of one HTTP call to answer for its `Idempotency-Key`, with a digest of what it sent."""
+
     principal: str
     key: str
     fingerprint: bytes
@@ -50,6 +54,7 @@ async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) ->
 
 
 async def store_response(db: Database, begun: Reservation, response: StoredResponse) -> None:
+    """Store the response for repetitions of the same HTTP call; a response already stored stays."""
     async with db.transaction() as tx:
         idempotency.store_response(
             tx,
@@ -69,5 +74,6 @@ async def release(db: Database, begun: Reservation) -> None:
 
 
 async def delete_old(db: Database) -> int:
+    """Delete stored responses older than a day, at most 1,000 at once; return how many."""
     async with db.transaction() as tx:
         return await idempotency.delete_old(tx, _AT_ONCE)

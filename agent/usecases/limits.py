@@ -27,6 +27,7 @@ async def states(db: Database, key: UUID, uses: Sequence[Use]) -> tuple[LimitSta
 
 
 async def by_subject(db: Database, of: Sequence[Limit], *, most: int = 50) -> list[SubjectUse]:
+    """Return who uses these limits, in their windows: most used first, at most ``most`` per limit."""
     return await db.read(limits.by_subject, {limit.name: limit.within for limit in of}, most)
 
 
@@ -62,6 +63,7 @@ async def allow_use(
 
 
 async def settle_ended(db: Database) -> int:
+    """Settle the uses of ended calls, release those that never ran, and forget old ones; return how many."""
     settled = BATCH
     total = 0
     while settled == BATCH:

@@ -19,6 +19,7 @@ KEPT_DAYS = 7
 
 
 async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessage]:
+    """Take up to ``limit`` due notices for a webhook (its id) or for e-mail, for one minute."""
     async with db.transaction() as tx:
         return await outbound.lease_due(tx, target, limit, LEASE)
 
@@ -50,5 +51,6 @@ def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
 
 
 async def forget(db: Database) -> int:
+    """Delete sent and skipped notices that are older than a week; return how many."""
     async with db.transaction() as tx:
         return await outbound.forget(tx, KEPT_DAYS)

@@ -31,10 +31,12 @@ async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
 
 
 async def active_pauses(db: Database) -> list[Pause]:
+    """Return all pauses in force, the pause of every agent first."""
     return await db.read(pauses.active_pauses)
 
 
 async def known_agents(db: Database) -> list[str]:
+    """Return the names of all agents that have runs or requests here, sorted, loaded or not."""
     return await db.read(pauses.known_agents)
 
 

@@ -27,6 +27,7 @@ SUBJECT = "policy"
 
 
 async def put_first(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
+    """Put this policy in force if there never was one; return the policy that is in force."""
     found = await in_force(db)
     if found is not None:
         return found
@@ -83,6 +84,7 @@ async def in_force(db: Database) -> StoredPolicy | None:
 
 
 async def epoch_in_force(db: Database) -> int:
+    """Return the number of the policy in force, or 0 if there never was one."""
     return await db.read(policies.epoch_in_force)
 
 
@@ -95,6 +97,7 @@ async def find(db: Database, epoch: int) -> StoredPolicy:
 
 
 async def history(db: Database, limit: int) -> list[StoredPolicy]:
+    """Return all policies that were ever in force, latest first, at most ``limit``."""
     return await db.read(policies.history, limit)
 
 

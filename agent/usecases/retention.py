@@ -67,6 +67,7 @@ async def cutoff(db: Database, ago: timedelta) -> datetime:
 
 
 async def due(db: Database, before: datetime) -> ErasureCounts:
+    """Return how much content from before this time would be erased; nothing is locked or erased."""
     return ErasureCounts(*await db.read(retention.count, before))
 
 

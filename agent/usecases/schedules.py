@@ -106,14 +106,17 @@ async def start(
 
 
 async def due(db: Database) -> list[schedules.DueSchedule]:
+    """Return schedules whose time has come, earliest first, at most 100, each with the database's time."""
     return await db.read(schedules.due)
 
 
 async def list_schedules(db: Database) -> list[Schedule]:
+    """Return all schedules, oldest first and including paused ones, each with its latest start."""
     return await db.read(schedules.all_schedules)
 
 
 async def unknown_agents(db: Database, known: list[str]) -> list[str]:
+    """Return the agents of schedules in use that are not among the known ones, sorted."""
     return await db.read(schedules.unknown_agents, known)
 
 

@@ -31,6 +31,7 @@ class NewSession:
 
 
 async def create_link(db: Database, person: Person) -> str:
+    """Create a sign-in link for a person that works once within 5 minutes; return its secret."""
     secret = secrets.token_urlsafe(32)
     async with db.transaction() as tx:
         sessions.delete_old(tx)
@@ -68,6 +69,7 @@ async def find(db: Database, secret: str) -> Session | None:
 
 
 async def sign_out(db: Database, secret: str) -> None:
+    """End a web session and record that its person signed out; do nothing for an unknown secret."""
     if not _SHAPE.match(secret):
         return
     async with db.transaction() as tx:

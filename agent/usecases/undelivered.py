@@ -118,6 +118,7 @@ async def list_dead(db: Database, limit: int) -> Sequence[UndeliveredMessage]:
 
 
 async def retry_dead(db: Database, delivery_id: UUID | None) -> int:
+    """Send a given-up Slack message again, or all of them for None; return how many."""
     async with db.transaction() as tx:
         channels = await undelivered.revive(tx, delivery_id)
         tx.wake(*(Wakeup.channel(channel_id) for channel_id in set(channels)))

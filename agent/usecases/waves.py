@@ -44,6 +44,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Skipped(Enum):
+    """The result of a member that a joint transaction left out because its rows are locked elsewhere."""
+
     SKIPPED = "skipped"
 
 

@@ -64,6 +64,7 @@ async def remove(db: Database, name: str, *, by: str) -> None:
 
 
 async def list_webhooks(db: Database) -> list[WebhookLine]:
+    """Return the webhooks in use, by name, with the numbers of their pending and given-up notices."""
     return await db.read(outbound.list_webhooks)
 
 

@@ -53,6 +53,7 @@ def partial_comparison(when: str) -> str | None:
 
 
 def mentions_command(when: str) -> bool:
+    """Return whether a condition reads an argument that holds a shell command, by its name."""
     return any(_commands([found[0] for found in _CEL.finditer(when) if found.lastgroup]))
 
 

@@ -143,6 +143,7 @@ def _is_asked_anyway(policy: Policy, rule: Checkpoint, tools: list[Tool]) -> boo
 
 
 def lapsed_observations(policy: Policy, now: datetime) -> list[tuple[Rule, str]]:
+    """Return the checkpoints whose observation is over, each with a sentence on what to do about it."""
     return [(each.rule, _lapsed(each)) for each in policy.observed if each.until <= now]
 
 

@@ -20,6 +20,8 @@ from signoff.values import Action
 
 
 class Remedy(StrEnum):
+    """What an operator can do about open work that the loaded code or policy would strand."""
+
     ASK_AGAIN = "ask again"  # for the current version
     CANCEL = "cancel"  # nobody can be asked
 

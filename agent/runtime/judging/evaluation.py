@@ -61,6 +61,7 @@ async def denial_of_asked(services: Services, request_id: UUID, tool: str | None
 
 
 def uses_of(policy: Policy, proposal: Proposal) -> tuple[Use, ...]:
+    """Return what a proposal uses of each limit; facts that could not be looked up count as unknown."""
     known = None if proposal.facts.failed else proposal.facts.values
     return policy.uses(proposal.action, known, proposal.caller)
 

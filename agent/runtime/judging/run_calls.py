@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CurrentCall:
+    """A call of a run as it would run now, with the loaded tool, its action, and its facts."""
+
     work: OpenCallDetails
     agent: Agent
     tool: Tool
@@ -71,6 +73,7 @@ def would_run(agent: Agent, tool: Tool, action: Action, facts: Facts, judgement:
 
 
 def proposal_of(asker: Asker, tool: Tool, action: Action, facts: Facts) -> Proposal:
+    """Return an action with all that policy needs to judge it, and its tool's own say in the terms."""
     terms = partial(_terms, tool, action)
     return Proposal(action, facts, tool.traits, asker.agent, asker.requester, asker.caller, terms)
 
@@ -125,6 +128,7 @@ async def facts_of(services: Services, work: OpenCallDetails, tool: Tool, action
 
 
 async def context_of(services: Services, call: CurrentCall, judgement: Judgement) -> QuestionContext:
+    """Read what reviewers of a call see of its run, and the live grants that might make asking needless."""
     checkpoint = judgement.rule.checkpoint_id if judgement.rule and services.policy.grants else None
     about = (call.agent.name, call.tool.name, checkpoint)
     return await services.db.read(views.question_context, call.work.run.id, call.action.digest, *about)
@@ -137,6 +141,7 @@ def question(
     states: tuple[LimitState, ...],
     context: QuestionContext,
 ) -> NewRequest:
+    """Return the request that asks people about a call, by the rule that asks now or the earlier one."""
     work, tool = call.work, call.tool
     # What people were asked about is asked again, even if policy would now let it run.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})

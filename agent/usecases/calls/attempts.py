@@ -140,6 +140,7 @@ def approved_action(
 
 
 def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEntry:
+    """Return the audit entry for the claim of a call: its next attempt, and the digest of its action."""
     detail = {"execution": str(terms.execution_id), "call": str(call.id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     return AuditEntry(AuditKind.EXECUTION_CLAIMED, terms.actor, detail)
@@ -203,6 +204,7 @@ def ends_doubt(attempt: CallAttempt, outcome: Outcome) -> bool:
 def write_outcome(
     tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
+    """Write how an attempt ended, with audit entry and Slack messages; the caller answers the call."""
     finish(tx, attempt.id, outcome.status, outcome.text, head.at)
     detail: dict[str, object] = {"execution": str(attempt.id), "attempt": attempt.attempt}
     text = None if outcome.status is ExecutionStatus.SUCCEEDED else bounded(outcome.text, MAX_ERROR)
@@ -218,6 +220,7 @@ def write_outcome(
 def write_end_of_doubt(
     tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str
 ) -> None:
+    """Write the late success of an attempt that was in doubt and that nobody has settled."""
     executions.end_doubt(tx, attempt.id, outcome.text, head.at)
     tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt, "late": True}
@@ -226,6 +229,7 @@ def write_end_of_doubt(
 
 
 def write_late(tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
+    """Record an outcome that comes too late beside the one on record, and say so at the request's card."""
     executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.answer.told}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
@@ -233,12 +237,14 @@ def write_late(tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: Ch
 
 
 def card(about: StoredCall | CallAttempt) -> list[OutboxMessage]:
+    """Return the message that redraws the request's card; none if nobody was asked or there is no channel."""
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.card(about.destination, about.request_id)]
 
 
 def line(about: StoredCall | CallAttempt, line: str, **facts: object) -> list[OutboxMessage]:
+    """Return a message for the thread of the request's card; none if nobody was asked or without channel."""
     if about.request_id is None or about.destination is None:
         return []
     return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

@@ -38,6 +38,7 @@ async def lock_delegated(tx: Transaction, child: LockedRun) -> EndedCall | None:
 
 
 async def answer_parent(tx: Transaction, child: LockedRun, given: CallAnswer) -> None:
+    """Answer the call that delegated to this run, with its parent's lock; do nothing for a root run."""
     if child.parent_run_id is None:
         return
     parent = await runs.lock(tx, child.parent_run_id)

@@ -28,6 +28,8 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class CallToClaim:
+    """A ready call that a worker or program wants to begin, under the request that was judged, if any."""
+
     call_id: UUID
     run_id: UUID | None
     request_id: UUID | None
@@ -116,6 +118,11 @@ _NOT_STARTED = Outcome(ExecutionStatus.FAILED, "the tool was never called")
 async def begin_attempt(
     tx: Transaction, found: ReadyCall, terms: ClaimTerms
 ) -> tuple[Claim, ChainHead] | OutdatedPolicy | NoRoom | None:
+    """Write the attempt at a locked, ready call, unless something has come in between.
+
+    Returns the claim and the new head of its audit chain. ``None``: the call does not begin; it may be
+    stopped or judged again. ``OutdatedPolicy`` and ``NoRoom`` are returned, not raised, and leave it ready.
+    """
     call = found.call
     if error := outdated(terms.policy_epoch, call.policy_epoch):
         return error

@@ -25,10 +25,12 @@ async def mark_announced(db: Database, call_id: UUID, action: bytes) -> bool:
 
 
 async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
+    """Return whether another action, or none, is on record as prepared for this call."""
     return await db.read(views.prepared_action, call_id) != action
 
 
 async def clear_prepared(db: Database, call_id: UUID, action: bytes) -> None:
+    """Forget that this action is prepared for the call; a record of another action stays."""
     async with db.transaction() as tx:
         calls.clear_prepared(tx, call_id, action)
 

@@ -52,10 +52,12 @@ class ReportRefused(Conflict):
 
 
 def random_token(execution_id: UUID) -> str:  # noqa: ARG001
+    """Return a new secret token for a program's claim; the execution does not matter."""
     return secrets.token_urlsafe(32)
 
 
 def hash_of(token: str) -> bytes:
+    """Return the SHA-256 of a claim's token, the only form in which it is stored."""
     return hashlib.sha256(token.encode()).digest()
 
 
@@ -116,6 +118,7 @@ async def find_open_claim(db: Database, call_id: UUID, token_of: TokenOf) -> Cla
 
 
 async def find_attempt(db: Database, call_id: UUID, token: str) -> ProgramAttempt | None:
+    """Return the attempt at a call that a program claimed with this token, or None."""
     return await db.read(executions.find_by_token, call_id, hash_of(token))
 
 
@@ -151,6 +154,7 @@ def claimable_action(found: ProgramApproval, digest: bytes | None) -> Action:
 
 
 def refused(missing: Uncovered) -> ClaimRefused:
+    """Return the error for a claim that the approval does not cover, with a kind that programs can read."""
     match missing.gap:
         case Gap.FACTS_NEEDED:
             words = (

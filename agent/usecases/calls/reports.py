@@ -29,6 +29,8 @@ from agent.usecases.waves import SKIPPED, JointUseCase, Settled, Skipped
 
 
 class ClaimedAttempt(Protocol):
+    """A claimed attempt as a report names it, with the worker or program that holds it."""
+
     @property
     def execution_id(self) -> UUID: ...
     @property
@@ -43,6 +45,8 @@ class ClaimedAttempt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttemptReport:
+    """The outcome that a worker or program reports for the attempt that it claimed."""
+
     claim: ClaimedAttempt
     outcome: Outcome
 
@@ -110,6 +114,7 @@ def write_outcome(
     head: ChainHead,
     actor: str,
 ) -> None:
+    """Write how an attempt ended and answer its call, or leave the call in doubt for people to settle."""
     if attempt.outside:
         outcome = replace(outcome, seconds=outcome.seconds or attempt.seconds)
     attempts.write_outcome(tx, attempt, outcome, head, actor)
@@ -123,6 +128,7 @@ def write_outcome(
 
 
 def is_wanted(run: LockedRun | None, attempt: CallAttempt) -> bool:
+    """Return whether anybody still wants a failed call: its run is not over, or its requester asked again."""
     return run is None or not run.over or attempt.call.repeats is not None
 
 
@@ -169,6 +175,7 @@ _BROKEN = FailedItems("rescue")
 
 
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
+    """Retry attempts whose leases have expired, or put them in doubt; return how many, at most a batch."""
     lost = await db.read(executions.lost, batch_size, _BROKEN.ids)
     return await one_by_one(lost, partial(_rescue_one, db), _BROKEN)
 

@@ -69,6 +69,7 @@ def write_end(
     because: str,
     path: str | None = None,
 ) -> None:
+    """Write the end of grants whose audit heads are locked, with card and line for each; none is allowed."""
     if not ended:
         return
     at = ended[0][2].at

@@ -144,6 +144,7 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
 
 
 async def has_used(db: Database, call_id: UUID) -> bool:
+    """Return whether the call has already begun as a use of a grant, so that a retry is the same use."""
     return await db.read(grants.earlier_use, _key(call_id)) is not None
 
 
@@ -270,6 +271,7 @@ def _objection(
 
 
 def granted(grant: StoredGrant) -> Grant | None:
+    """Return the grant as it was approved, or None if the stored one was altered, erased or unreadable."""
     action = (
         attempts.approved_action(
             grant.action, grant.decided_digest, grant.recorded_digest, terms_stand=grant.terms_stand

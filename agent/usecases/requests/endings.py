@@ -76,6 +76,7 @@ BATCH = 32
 
 
 async def expire_due(db: Database, *, batch_size: int = BATCH) -> int:
+    """Expire or escalate all requests past their deadlines, batch by batch; return how many."""
     due = request_locks.lock_due
     return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 

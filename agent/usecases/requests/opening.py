@@ -93,6 +93,7 @@ def write_request(
     head: ChainHead,
     involved: Sequence[Exclusion],
 ) -> None:
+    """Write a new request with its terms, audit entry, card and notices, in the caller's transaction."""
     call_id = new.call_id or request_id
     tx.after_commit(
         partial(

@@ -78,6 +78,10 @@ def end_requests(
     earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
     later: Sequence[tuple[ChainHead, AuditEntry]] = (),
 ) -> None:
+    """End requests, in the caller's transaction: decisions, calls, cards, audit entries and webhooks.
+
+    ``earlier`` and ``later`` are audit entries that belong before and after those of the endings.
+    """
     if not endings:
         return
     decided = [_decision(each) for each in endings]
@@ -153,6 +157,7 @@ def _line_in_run(decision: StoredDecision) -> dict[str, object]:
 
 
 def named_approvers(people: Sequence[Person]) -> dict[str, object]:
+    """Return the approvers' user ids as a fact for a message's line; no fact if there are none."""
     return {"approved_by": [each.user_id for each in people]} if people else {}
 
 

@@ -65,6 +65,7 @@ async def create_places(
 
 
 async def redraw_card(db: Database, request_id: UUID) -> None:
+    """Enqueue the redrawing of a request's card, if the card has been posted."""
     async with db.transaction() as tx:
         there = await stored.channel_of_card(tx, request_id)
         if there is not None:
@@ -78,6 +79,7 @@ async def take_card_to_look_at(db: Database, team_id: str) -> tuple[Destination,
 
 
 async def look_at_card_again(db: Database, there: Destination, ts: str, seconds: float) -> None:
+    """Set the time, in seconds from now, at which to check again that the card's message still exists."""
     async with db.transaction() as tx:
         await stored.look_again(tx, there, ts, seconds)
 

@@ -133,6 +133,7 @@ async def delegate(
 
 
 async def sleep_until_ready(db: Database, call_id: UUID, action: Action, seconds: float) -> None:
+    """Let a new sleep call become due after this many seconds, unless nobody waits for it any more."""
     async with db.transaction() as tx:
         call = await call_locks.lock_new(tx, call_id)
         if call is None or call.state is not CallState.NEW or call.unneeded:
@@ -143,6 +144,7 @@ async def sleep_until_ready(db: Database, call_id: UUID, action: Action, seconds
 
 
 async def wake_up(db: Database, call_id: UUID) -> None:
+    """Answer a sleep call whose time has come, so that its run goes on; do nothing if it is not ready."""
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None

@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
+    """How a run ends: the status, the cause, and who ended it for which reason."""
+
     status: RunStatus
     cause: str
     by: Person | None = None

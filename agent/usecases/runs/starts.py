@@ -31,6 +31,7 @@ class StartOutcome:
 
 
 async def start(db: Database, new: NewRun) -> StartOutcome:
+    """Start a run, or find the one that was started with the same start key before."""
     run_id = new_id()
     async with db.transaction() as tx:
         if not await write_run(tx, run_id, new):

@@ -95,6 +95,8 @@ def _leased(taken: TakenLease, worker: str) -> LeasedRun:
 
 @dataclass(frozen=True, slots=True)
 class MadeTurn:
+    """A finished turn of a run, with the lease under which it may be recorded."""
+
     lease: RunLease
     turn: Turn
 
@@ -206,6 +208,7 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
 
 
 async def show_at_work(db: Database, run_id: UUID) -> None:
+    """Enqueue the redrawing of a run's message in Slack, so that it shows a call that is still running."""
     async with db.transaction() as tx:
         there = await runs.destination(tx, run_id)
         if there is not None:
