@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from agent.domain.expression import matches_whole
-from signoff.canonical import canonical_bytes
+from signoff.canonical import MAX_INTEGER, canonical_bytes
 from signoff.formats import NO_MONEY, Money
 
 MAX_CHOICES = 100
@@ -102,6 +102,14 @@ def exact_number(value: Any) -> Decimal | None:
 def json_number(exact: Decimal) -> int | float:
     """Return a decimal as a JSON number: an integer if it is whole, otherwise the nearest double."""
     return int(exact) if exact == exact.to_integral_value() else float(exact)
+
+
+def keeps_exactly(exact: Decimal) -> bool:
+    """Return whether JSON keeps a number: a whole one up to 2**53 - 1, another if a double has all its digits."""
+    if not exact.is_finite():
+        return False
+    whole = exact == exact.to_integral_value()
+    return abs(exact) <= MAX_INTEGER if whole else Decimal(repr(float(exact))) == exact
 
 
 def constraint_as_json(constraint: Constraint) -> dict[str, Any]:

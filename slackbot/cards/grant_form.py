@@ -23,6 +23,7 @@ from agent.domain.field_constraints import (
     OneOf,
     constraint_in_words,
     exact_number,
+    keeps_exactly,
     number_in_words,
 )
 from agent.domain.request import Verdict
@@ -155,6 +156,7 @@ INPUT = "signoff:grant_input"
 MAX_INPUTS = 30
 
 _RANGE = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?)\s*\.\.\s*(-?[0-9]+(?:\.[0-9]+)?)\s*\Z", re.ASCII)
+_TOO_LONG = "must be a number of at most 15 digits"
 _NO_RANGE = "Write the value of this call, or a range such as 1 .. 500."
 
 
@@ -244,8 +246,8 @@ def read_grant(
         errors[f"{PREFIX}:sum"] = "This must be a number."
     if (sum_of is None) != (total is None) and f"{PREFIX}:sum" not in errors:
         errors[f"{PREFIX}:sum"] = "A total needs a number to add up, and a maximum."
-    if total is not None and (not total.is_finite() or Decimal(repr(float(total))) != total):
-        errors[f"{PREFIX}:sum"] = "This must be a number of at most 15 digits."
+    if total is not None and not keeps_exactly(total):
+        errors[f"{PREFIX}:sum"] = f"This {_TOO_LONG}."
     if errors:
         return None, errors
     anyone = entered.get("whom") == "anyone"
@@ -284,6 +286,8 @@ def _constraint(field: OpenField, entered: Any) -> Constraint:
         low, high = Decimal(found[1]), Decimal(found[2])
         if low > high:
             raise ValueError("The first bound must not be greater than the second.")
+        if not (keeps_exactly(low) and keeps_exactly(high)):
+            raise ValueError(f"A bound {_TOO_LONG}.")
         return Between(low, high)
     if typed.strip() == number_text(field.value):
         return Exact(field.value)

@@ -104,17 +104,19 @@ def test_only_what_may_be_freed_has_an_input() -> None:
     assert terms.facts["region"] == Fits("eu|us")
 
 
-@pytest.mark.parametrize(
-    "typed", ["1..", "1 .. 5 each", "1 - 500", "one", "", "1 .. x", "NaN", "99999999999999999999 .. 1"]
-)
+NO_RANGES = ["1..", "1 .. 5 each", "1 - 500", "one", "", "1 .. x", "NaN", "99999999999999999999 .. 1"]
+TOO_LONG = ["1 .. 10000000000000000", "-9007199254740992 .. 1", "0.1234567890123456789 .. 1"]
+
+
+@pytest.mark.parametrize("typed", [*NO_RANGES, *TOO_LONG])
 def test_a_number_is_the_value_or_a_range(typed: str) -> None:
-    """Anything else is an error at its input."""
+    """Anything else is an error at its input, also a number that would be stored as another one."""
     terms, errors = terms_of(view(), amount=typed)
     assert terms is None
     assert list(errors) == [f"{PREFIX}:field:0"]
 
 
-@pytest.mark.parametrize("total", ["NaN", "Infinity", "0.1234567890123456789", "five"])
+@pytest.mark.parametrize("total", ["NaN", "Infinity", "0.1234567890123456789", "five", "1e16", "1e400"])
 def test_a_sum_is_a_number_that_is_shown_as_it_counts(total: str) -> None:
     """What a reviewer reads on the card of the grant is exactly what it may come to."""
     entered = {"lasts": "1h", "uses": "1", "sum_of": "args.amount", "sum": total}
