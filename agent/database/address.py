@@ -91,6 +91,7 @@ class Address:
 
 
 def quoted(name: str) -> str:
+    """Return a name as a quoted SQL identifier, with quotes inside it doubled."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -99,6 +99,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_out_of_time(error: BaseException) -> bool:
+    """Whether PostgreSQL ended the work because a statement, idle or transaction time limit was over."""
     return _sqlstate(error) in _OUT_OF_TIME
 
 
@@ -112,6 +113,7 @@ def refusal(error: BaseException, address: object, *, writes: bool = True) -> Da
 
 
 def missing_rights(rights: str, address: object) -> DatabaseRefuses:
+    """Return the error for a database whose role lacks these rights; nothing was written."""
     words = f"the database {address} refuses to write ({_MISSING_RIGHT}): {rights}"
     return DatabaseRefuses(words, _MISSING_RIGHT)
 

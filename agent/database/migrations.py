@@ -103,6 +103,8 @@ class OtherLineage(DatabaseUnusable):
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """The schema to migrate, the role that gets rights on it, and the service's login if known."""
+
     owner: Address
     role: str = APP_ROLE
     login: str | None = None
@@ -216,6 +218,7 @@ def _answer(connection: psycopg.Connection[Any], question: LiteralString, schema
 
 @cache
 def head() -> str:
+    """Return the newest revision of the schema that this code brings, read once per process."""
     return _versions()[-1]
 
 

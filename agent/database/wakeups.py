@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 
 class WakeupKind(StrEnum):
+    """A kind of work that a wake-up announces; its value is the word in the notification."""
+
     RUN = "run"
     CALL = "call"
     CHANNEL = "channel"
@@ -32,6 +34,8 @@ class WakeupKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wakeup:
+    """A hint, sent after COMMIT, that one run, call, channel, notice target or the policy has work."""
+
     kind: WakeupKind
     key: UUID | str
     agent: str | None = None

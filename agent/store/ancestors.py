@@ -40,6 +40,7 @@ async def child_run(
 
 
 async def child_run_of(connection: Connection, call_id: UUID) -> UUID | None:
+    """Return the child run that a delegated call started, or None if it has none."""
     return (await connection.execute(_BELOW, {"call": call_id})).scalar_one_or_none()
 
 
@@ -49,6 +50,7 @@ def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> li
 
 
 async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
+    """Return child runs of calls still delegated whose parent run was denied, failed or was cancelled."""
     return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
 
 

@@ -17,6 +17,8 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
+    """An API key to insert: only its hash and a prefix to recognize it by, never the key itself."""
+
     id: UUID
     name: str
     prefix: str
@@ -49,15 +51,18 @@ async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
 
 
 def insert(tx: Transaction, new: NewKey, at: datetime) -> None:
+    """Add an API key, with its scopes sorted; the caller holds the lock of its name's audit chain."""
     tx.add(_INSERT, **columns(new, scopes=Jsonb(sorted(new.scopes))), at=at)
 
 
 async def lock(connection: Connection, name: str) -> KeyLine | None:
+    """Lock an API key by name until COMMIT, revoked or not; None if no key has the name."""
     row = (await connection.execute(_LOCK, {"name": name})).one_or_none()
     return row_as(KeyLine, row) if row else None
 
 
 def revoke(tx: Transaction, key_id: UUID, at: datetime) -> None:
+    """Mark an API key as revoked; a key already revoked keeps its first time."""
     tx.add(_REVOKE, id=key_id, at=at)
 
 
@@ -78,6 +83,7 @@ async def list_keys(connection: Connection) -> list[KeyLine]:
 
 
 async def forget_uses(connection: Connection) -> None:
+    """Delete the per-minute counts of key uses that are older than five minutes."""
     await connection.execute(_FORGET)
 
 

@@ -34,6 +34,7 @@ class ProgramApproval(StoredApproval):
 
 
 async def find(connection: Connection, request_id: UUID) -> ProgramApproval | None:
+    """Return what a claim of this program's request is judged by; None if no program asked it."""
     found = await fetch(connection, _APPROVAL, id=request_id)
     return row_as(ProgramApproval, found[0], terms_stand=consent_terms.stand(found[0])) if found else None
 

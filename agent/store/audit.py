@@ -43,10 +43,12 @@ class ChainHead:
 
 
 def actor(person: Person | None) -> str:
+    """Return a person as the audit log names them, `slack:<person>`; without one, Signoff itself."""
     return f"slack:{person}" if person else SYSTEM
 
 
 def new_head(subject: str, at: datetime) -> ChainHead:
+    """Return the head of a chain that has no events yet: number 0 and the subject's genesis hash."""
     return ChainHead(subject, 0, genesis(subject), at)
 
 
@@ -96,12 +98,14 @@ async def heads_of(
 
 
 async def lock_head(connection: Connection, subject: str) -> ChainHead:
+    """Lock one subject's audit chain until COMMIT and return its head, or its genesis if it is new."""
     return (await lock_heads(connection, [subject]))[subject]
 
 
 async def record(
     tx: Transaction, subject: str, kind: AuditKind, actor: str, detail: Mapping[str, Any]
 ) -> None:
+    """Lock a subject's audit chain and append one event to it."""
     append(tx, await lock_head(tx, subject), AuditEntry(kind, actor, detail))
 
 
@@ -132,11 +136,13 @@ def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -
 
 
 async def heads(connection: Connection) -> dict[str, Head]:
+    """Return the stored head of every chain by subject, with hashes cut to 33 bytes."""
     rows = (await connection.execute(_HEADS)).all()
     return {row.subject: Head(row.subject, row.seq, bytes(row.hash)) for row in rows}
 
 
 async def next_subject(connection: Connection, after: str | None) -> str | None:
+    """Return the first audited subject after this one (None: of all), or None at the end."""
     statement = _FIRST_SUBJECT if after is None else _NEXT_SUBJECT
     [row] = await fetch(connection, statement, after=after)
     found: str | None = row.subject
@@ -182,6 +188,7 @@ async def set_savepoint(connection: Connection) -> None:
 
 
 async def back_to_savepoint(connection: Connection) -> None:
+    """Return to the savepoint of `set_savepoint`, so that a failed read does not end the transaction."""
     await connection.execute(_BACK)
 
 

@@ -30,6 +30,8 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
+    """A call, locked, with what is read of its run before its action is evaluated or refused."""
+
     state: CallState
     run_id: UUID
     agent: str
@@ -45,6 +47,8 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
+    """A call as stored, with its request, decision, latest attempt and the policy epoch in force."""
+
     id: UUID
     run_id: UUID | None
     """None: a program proposes it."""
@@ -115,11 +119,13 @@ async def run_to_judge(connection: Connection, call_id: UUID) -> UUID | None:
 
 
 async def find(connection: Connection, call_id: UUID) -> StoredCall | None:
+    """Return a call without locking it, or None if there is none."""
     found = await fetch(connection, _CALL, calls=[call_id])
     return _stored(found[0]) if found else None
 
 
 async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
+    """Lock a call until COMMIT and read it after the lock; None if there is none."""
     _, found = await query(connection, _TAKE_CALLS, _CALL, calls=[call_id])
     return _stored(found[0]) if found else None
 

@@ -22,12 +22,15 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class StoppedRequest:
+    """An approved request whose call was refused because its run ended; `attempted`: it had begun once."""
+
     id: UUID
     destination: Destination
     attempted: bool
 
 
 def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
+    """Insert the calls that the model proposes in a turn as new, blocking calls, and wake each."""
     ids = [new_id() for _ in proposed]
     rows = [
         {
@@ -82,21 +85,25 @@ def mark_ready(
 
 
 def sleep_until_ready(tx: Transaction, call_id: UUID, action: Action, seconds: float) -> None:
+    """Make a new call ready whose first attempt is due only after this many seconds."""
     mark_ready(tx, call_id, action)
     tx.add(_SLEEP, call=call_id, seconds=seconds)
 
 
 def judge_again(tx: Transaction, call_id: UUID, agent: str) -> None:
+    """Make a ready call new again, so that policy and limits evaluate it anew, and wake it."""
     tx.add(_JUDGE_AGAIN, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def refuse(tx: Transaction, call_id: UUID, agent: str, answer: CallAnswer) -> None:
+    """Refuse a new call with the answer that its run will get, and wake it."""
     tx.add(_REFUSE, call=call_id, kind=answer.kind.value, answer=answer.text)
     tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
+    """Note the pending action that `on_pending` is about to prepare, while the call waits for people."""
     tx.add(_HOLD, call=call_id, action=action)
 
 
@@ -107,6 +114,7 @@ async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[S
 
 
 def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
+    """Answer a call and end its lease, once; the answer's text is stored only for a run's call."""
     tx.add_rows(_ANSWER, [{"id": call_id, "kind": given.kind.value, "answer": given.text}])
 
 
@@ -123,14 +131,17 @@ def stop(
 
 
 def mark_announced(tx: Transaction, call_id: UUID) -> None:
+    """Note that `on_pending` has run for the pending action; the first time stays."""
     tx.add(_ANNOUNCE, call=call_id)
 
 
 def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
+    """Forget what was prepared for this action; if another action is noted by now, that one stays."""
     tx.add(_CLEAR_PREPARED, call=call_id, action=action)
 
 
 def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
+    """Let a worker undo what was prepared before an edit and run `on_pending` for the new action."""
     tx.add(_ADVANCE, call=call_id)
     tx.wake(Wakeup.call(call_id, agent))
 
@@ -177,6 +188,7 @@ async def hand_over(tx: Transaction, request_ids: Collection[UUID]) -> dict[UUID
 
 
 def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
+    """Note that nobody knows whether the call's claimed attempt took effect; a person has to settle it."""
     tx.add(_DOUBT, call=call_id)
 
 

@@ -28,11 +28,13 @@ async def insert_personal(
 
 
 async def channel_of_card(connection: Connection, request_id: UUID) -> Destination | None:
+    """Return where a request's card is posted, or None while it is not posted in a channel."""
     row = (await connection.execute(_CHANNEL, {"id": request_id})).one_or_none()
     return Destination(row.team_id, row.channel_id) if row else None
 
 
 async def request_of_card(connection: Connection, destination: Destination, ts: str) -> UUID | None:
+    """Return the request whose channel card this Slack message is, or None if it is no card."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
     found: UUID | None = (await connection.execute(_REQUEST, key)).scalar_one_or_none()
     return found
@@ -45,6 +47,7 @@ async def take_to_look_at(connection: Connection, team_id: str) -> tuple[Destina
 
 
 async def look_again(connection: Connection, destination: Destination, ts: str, seconds: float) -> None:
+    """Set how many seconds from now a posted card is due to be looked at again."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
     await connection.execute(_LOOK_AGAIN, {**key, "seconds": seconds})
 

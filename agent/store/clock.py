@@ -10,5 +10,6 @@ from agent.database.transaction import Connection
 
 
 async def now(connection: Connection) -> datetime:
+    """Return the database's time at this moment, which moves on within a transaction."""
     now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     return now

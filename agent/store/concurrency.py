@@ -12,6 +12,8 @@ from sqlalchemy import Row, text
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
+    """A limit on calls of an agent that run at once: of one tool, or of all of them if `tool` is None."""
+
     agent: str
     tool: str | None
     most: int
@@ -23,6 +25,8 @@ class ConcurrencyLimit:
 
 
 class Room:
+    """Room for claims under concurrency limits that this transaction has locked and counted."""
+
     def __init__(self, taken: Collection[Row[Any]] = (), counted: Collection[Row[Any]] = ()) -> None:
         self._locked = {row.name for row in taken if row.locked}
         self._claimed = Counter({row.name: row.claimed for row in counted})

@@ -18,6 +18,7 @@ from agent.store.rows import row_as
 
 
 def stored(row: Row[Any]) -> ConsentTerms:
+    """Return a request's terms of consent as its row has them, to compare with the audit log's."""
     return row_as(ConsentTerms, row, excluded=exclusions.from_json(row.excluded))
 
 

@@ -20,6 +20,8 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
+    """A decision to store, with what its call becomes; `by` is None if no person decided."""
+
     request_id: UUID
     outcome: RequestStatus
     revision: int
@@ -37,6 +39,7 @@ class StoredDecision:
 
 
 def insert(tx: Transaction, decisions: Sequence[StoredDecision]) -> None:
+    """Store decisions and move their requests and calls on, in one statement."""
     tx.add_rows(_DECIDE, [columns(each, approved_by=_pairs(each.approved_by)) for each in decisions])
 
 
@@ -55,6 +58,9 @@ def _pairs(people: Sequence[Person]) -> list[list[str]]:
 
 
 def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
+    """Enqueue a redraw of the first message of these calls' runs, and of ancestors that work or have
+    completed.
+    """
     rows = [{"call_id": call_id} for call_id in call_ids]
     if rows:
         tx.add_rows(_SHOW_RUNS, rows, last=True)

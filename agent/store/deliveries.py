@@ -23,6 +23,8 @@ MAX_TOGETHER = 3000
 
 @dataclass(frozen=True, slots=True)
 class Part:
+    """One outbox row of a message that is about to be sent; lines of one thread go together."""
+
     id: UUID
     body: Mapping[str, object]
     wanted: int
@@ -35,6 +37,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NextDelivery:
+    """What a channel's drain may send next, with its lease, or why and how long nothing may be sent."""
+
     epoch: int | None
     """Number of its lease; ``None``: not leased."""
     kind: str
@@ -90,6 +94,7 @@ async def take_next(
 
 
 async def add_destination(connection: Connection, destination: Destination) -> None:
+    """Add the row whose lease lets one drain at a time send to a channel, if it is missing."""
     key = {"team": destination.team_id, "channel": destination.channel_id}
     await connection.execute(_ADD, key)
 
@@ -116,6 +121,8 @@ async def channels_due(connection: Connection, team_id: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
+    """A message that Slack has accepted: the rows it covers, its `ts`, and whether it was posted or changed."""
+
     ids: Sequence[UUID]
     wanted: int
     ts: str | None

@@ -18,6 +18,8 @@ PAGE = 100
 
 
 class Lane(StrEnum):
+    """A lane of due work, which is polled page by page and has a time of its own."""
+
     READY = "ready"  # may run
     OTHER = "other"
     RUNS = "runs"
@@ -27,6 +29,8 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Due:
+    """A piece of due work that polling found: whom to wake, its lane, and since when it is due."""
+
     wakeup: Wakeup
     lane: Lane
     at: datetime

@@ -56,10 +56,12 @@ async def involved(connection: Connection, lineage: Lineage | None) -> tuple[Mom
 
 
 def as_json(excluded: Iterable[Exclusion]) -> Jsonb:
+    """Return exclusions as the JSON array that a request stores."""
     return Jsonb([{"team": e.person.team_id, "user": e.person.user_id, "why": e.why.value} for e in excluded])
 
 
 def from_json(stored: Sequence[Mapping[str, str]]) -> tuple[Exclusion, ...]:
+    """Return the exclusions that a request stores, in their order."""
     return tuple(Exclusion(Person(e["team"], e["user"]), Involvement(e["why"])) for e in stored)
 
 

@@ -20,6 +20,7 @@ from signoff.values import Person
 
 
 async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
+    """Return the run of an attempt's call; None if a program proposed it or there is no such attempt."""
     found: UUID | None = (
         await connection.execute(_RUN_OF_EXECUTION, {"id": execution_id})
     ).scalar_one_or_none()
@@ -28,6 +29,8 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt:
+    """An attempt at a call, with what a report, a settlement or a rescue needs to know of the call."""
+
     id: UUID
     status: ExecutionStatus
     attempt: int
@@ -110,6 +113,7 @@ def insert(tx: Transaction, new: NewExecution) -> None:
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str, at: datetime) -> None:
+    """End a claimed attempt with its result or its error; an attempt that has ended stays as it is."""
     succeeded = status is ExecutionStatus.SUCCEEDED
     row = {
         "id": execution_id,
@@ -170,6 +174,7 @@ class ProgramAttempt:
 
 
 async def find_by_token(connection: Connection, call_id: UUID, claim_hash: bytes) -> ProgramAttempt | None:
+    """Return the attempt that a program claimed with this token, or None if no attempt has it."""
     found = await fetch(connection, _OF_PROGRAM, call=call_id, hash=claim_hash)
     return row_as(ProgramAttempt, found[0]) if found else None
 

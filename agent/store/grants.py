@@ -60,6 +60,8 @@ class GrantState:
 
 @dataclass(frozen=True, slots=True)
 class EarlierUse:
+    """A use of a grant that is already stored under the same key, with what it was for."""
+
     grant_id: UUID
     content: bytes
 
@@ -118,6 +120,7 @@ async def lock(
 
 
 async def earlier_use(connection: Connection, key: str) -> EarlierUse | None:
+    """Return the use stored under this key, of any grant, or None; it locks nothing."""
     found = await fetch(connection, _USE, key=key)
     return row_as(EarlierUse, found[0]) if found else None
 
@@ -149,6 +152,8 @@ def use(
 
 @dataclass(frozen=True, slots=True)
 class EndedGrant:
+    """A live grant, locked to be ended, with the channel of its request."""
+
     id: UUID
     destination: Destination
 
@@ -169,6 +174,7 @@ async def lock_live(
 
 
 def end(tx: Transaction, grant_ids: Sequence[UUID], *, by: str, because: str, at: datetime) -> None:
+    """End these grants with the reason and who ended them; a grant that has ended stays as it is."""
     tx.add(_END, ids=list(grant_ids), by=by, because=because, at=at)
 
 

@@ -31,6 +31,7 @@ class FirstCall:
 
 
 async def find(connection: Connection, principal: str, key: str) -> FirstCall | None:
+    """Return the first call with this principal's `Idempotency-Key`, in progress or answered, or None."""
     row = (await connection.execute(_FIND, {"principal": principal, "key": key})).one_or_none()
     return row_as(FirstCall, row) if row else None
 
@@ -44,15 +45,18 @@ def store_response(
     content: object,
     headers: Mapping[str, str],
 ) -> None:
+    """Store the response to a call in progress, so that a repetition gets the same one."""
     body = Jsonb({"content": content, "headers": headers})
     tx.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=body)
 
 
 def release(tx: Transaction, principal: str, key: str, fingerprint: bytes) -> None:
+    """Give up a call in progress that got no response to store, so that its key can be used again."""
     tx.add(_FORGET, principal=principal, key=key, fingerprint=fingerprint)
 
 
 async def delete_old(connection: Connection, limit: int) -> int:
+    """Delete up to `limit` responses older than a day and return how many; locked ones are skipped."""
     return len((await connection.execute(_FORGET_OLD, {"limit": limit})).all())
 
 

@@ -14,6 +14,7 @@ SKEW = timedelta(hours=1)
 
 
 def new_id() -> UUID:
+    """Return a new uuid7, which sorts by its time of creation on this machine's clock."""
     return uuid7()
 
 
@@ -28,6 +29,7 @@ def lowest_after(made: UUID) -> UUID:
 
 
 def digest_id(*parts: str) -> UUID:
+    """Return an id that the same texts always give: the first half of the SHA-256 of all."""
     return UUID(bytes=sha256("\0".join(parts).encode()).digest()[:16])
 
 

@@ -95,6 +95,7 @@ async def states(connection: Connection, key: UUID, uses: Sequence[Use]) -> list
 
 
 async def lock(connection: Connection, key: UUID, uses: Sequence[Use]) -> LimitRoom:
+    """Lock the limits of these uses until COMMIT and return the room that is left under them."""
     return LimitRoom(*await query(connection, TAKE, SUM, **parameters(uses, [key])))
 
 
@@ -123,16 +124,20 @@ def _row(use: Use, key: UUID) -> dict[str, Any]:
 
 
 async def settle_ended(connection: Connection, limit: int) -> int:
+    """Store the final state of up to `limit` uses whose calls have ended, and return how many."""
     return (await connection.execute(_SETTLE, {"limit": limit})).rowcount
 
 
 async def forget_old(connection: Connection, limit: int) -> int:
+    """Delete up to `limit` settled uses that no window reaches any more, and return how many."""
     parameters = {"limit": limit, "seconds": LONGEST.total_seconds()}
     return (await connection.execute(_FORGET, parameters)).rowcount
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectUse:
+    """How much of a limit one subject has used within its window, and how much waits for people."""
+
     limit: str
     subject: str
     used: Decimal

@@ -19,6 +19,8 @@ from signoff.values import Action
 
 @dataclass(frozen=True, slots=True)
 class ObservedExample:
+    """An action that an observed checkpoint would have asked about, and what happened instead."""
+
     checkpoint_id: str
     version: str
     at: datetime

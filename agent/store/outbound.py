@@ -20,6 +20,7 @@ from agent.store.rows import columns, row_as
 
 
 def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) -> None:
+    """Enqueue the notices of a new request, to each webhook that wants them and to these mail addresses."""
     _to_webhooks(tx, OutboundEvent.REQUEST_OPENED, requests=[request_id])
     recipients = list(addresses)
     if recipients:
@@ -34,10 +35,12 @@ def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) 
 
 
 def enqueue_decided(tx: Transaction, request_ids: Sequence[UUID]) -> None:
+    """Enqueue notices of these requests' decisions to each webhook that wants them."""
     _to_webhooks(tx, OutboundEvent.DECISION_MADE, requests=request_ids)
 
 
 def enqueue_finished(tx: Transaction, run_id: UUID) -> None:
+    """Enqueue notices of a run's end to each webhook that wants them."""
     _to_webhooks(tx, OutboundEvent.RUN_FINISHED, runs=[run_id])
 
 
@@ -80,6 +83,7 @@ async def settle(
 
 
 async def forget(connection: Connection, days: int) -> int:
+    """Delete sent and skipped notices older than this many days and return how many; dead ones stay."""
     return (await connection.execute(_FORGET, {"days": days})).rowcount
 
 
@@ -87,6 +91,7 @@ async def forget(connection: Connection, days: int) -> int:
 
 
 async def lock(connection: Connection, name: str) -> UUID | None:
+    """Lock the webhook of this name until COMMIT and return its id; None if none has it or it was removed."""
     found: UUID | None = (await connection.execute(_LOCK, {"name": name})).scalar_one_or_none()
     return found
 
@@ -94,6 +99,7 @@ async def lock(connection: Connection, name: str) -> UUID | None:
 def insert(
     tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], created_by: str, at: datetime
 ) -> None:
+    """Add a webhook for these events; a name is free again once its webhook is removed."""
     tx.add(_INSERT, **columns(webhook), events=Jsonb(sorted(events)), created_by=created_by, at=at)
 
 
@@ -104,15 +110,18 @@ def remove(tx: Transaction, webhook_id: UUID, at: datetime) -> None:
 
 
 async def list_webhooks(connection: Connection) -> list[WebhookLine]:
+    """Return the webhooks that are not removed, by name, with counts of their pending and dead notices."""
     return [row_as(WebhookLine, row) for row in (await connection.execute(_LIST)).all()]
 
 
 async def list_dead(connection: Connection, limit: int, after: UUID | None) -> list[DeadNotice]:
+    """Return up to `limit` notices that were given up, newest first, after the one of this id."""
     rows = await connection.execute(_DEAD, {"limit": limit, "after": after})
     return [row_as(DeadNotice, row) for row in rows]
 
 
 async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:
+    """Make one dead notice, or all, pending again with no attempts, and return a target to wake for each."""
     return list((await connection.execute(_REVIVE, {"id": notice_id, "mail": MAIL})).scalars())
 
 

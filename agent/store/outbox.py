@@ -44,6 +44,8 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
+    """A message for Slack to be written with its fact; what it says is drawn when it is sent."""
+
     kind: str  # run_root | run_line | card | thread_line | direct | digest
     destination: Destination
     body: Mapping[str, Any]
@@ -57,6 +59,7 @@ class OutboxMessage:
 
 
 def card(destination: Destination, request_id: UUID, *, urgent: bool = True) -> OutboxMessage:
+    """Return the message that posts or redraws a request's card; `urgent`: a person waits for it."""
     priority = URGENT if urgent else CARD
     return OutboxMessage(
         "card", destination, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
@@ -71,6 +74,7 @@ def redrawn_card(destination: Destination, request_id: UUID) -> OutboxMessage:
 def request_line(
     destination: Destination, request_id: UUID, line: str, by: Person | None = None, **facts: Any
 ) -> OutboxMessage:
+    """Return a line for the thread of a request's card, of this kind and perhaps by a person."""
     who = {"team": by.team_id, "user": by.user_id} if by else {"team": None, "user": None}
     return OutboxMessage("thread_line", destination, {"line": line, **who, **facts}, request_id=request_id)
 
@@ -108,12 +112,14 @@ def _brief(value: Any) -> Any:
 
 
 def run_root(destination: Destination, run_id: UUID) -> OutboxMessage:
+    """Return the message that posts or redraws the first message of a run's thread."""
     return OutboxMessage(
         "run_root", destination, {}, run_id=run_id, priority=CARD, coalesce_key=f"run:{run_id}"
     )
 
 
 def run_line(destination: Destination, run_id: UUID, line: str, **facts: Any) -> OutboxMessage:
+    """Return a line for a run's thread; its answer or another end is urgent, other lines are not."""
     priority = URGENT if line in _ANSWERS else LINE
     return OutboxMessage("run_line", destination, {"line": line, **facts}, run_id=run_id, priority=priority)
 
@@ -135,6 +141,7 @@ def direct(
     key: str | None = None,
     **facts: Any,
 ) -> OutboxMessage:
+    """Return a direct message to a person; while one with the same `key` is pending, it is not repeated."""
     body = {"line": line, **facts}
     return OutboxMessage("direct", destination, body, request_id=request_id, run_id=run_id, coalesce_key=key)
 
@@ -151,6 +158,7 @@ async def find_told(connection: Connection, names: Sequence[str]) -> set[str]:
 
 
 def digest(destination: Destination, sender: str) -> OutboxMessage:
+    """Return the message that posts or redraws the digest of a sender's requests that have no card."""
     key = f"digest:{destination.team_id}:{destination.channel_id}:{sender}"
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
 

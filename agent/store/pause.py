@@ -44,14 +44,17 @@ async def active_pauses(connection: Connection) -> list[Pause]:
 
 
 async def known_agents(connection: Connection) -> list[str]:
+    """Return the name of every agent that has had a run or a request, sorted."""
     return list((await connection.execute(_AGENTS)).scalars())
 
 
 def insert(tx: Transaction, scope: str, by: str, reason: str | None, at: datetime) -> None:
+    """Pause an agent, or all with the scope `*`; the database refuses a scope that is paused."""
     tx.add(_BEGIN, scope=scope, by=by, reason=reason, at=at)
 
 
 def delete(tx: Transaction, scope: str) -> None:
+    """End the pause of this scope, if there is one."""
     tx.add(_END, scope=scope)
 
 

@@ -14,6 +14,8 @@ from agent.store.rows import row_as
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
+    """A policy that is or was in force, numbered by its epoch; `restores`: the epoch that it repeats."""
+
     epoch: int
     source: str = field(repr=False)
     digest: bytes
@@ -27,11 +29,13 @@ class StoredPolicy:
 
 
 async def in_force(connection: Connection) -> StoredPolicy | None:
+    """Return the policy in force, which is the latest, or None if there has never been one."""
     found = await fetch(connection, _IN_FORCE)
     return row_as(StoredPolicy, found[0]) if found else None
 
 
 async def epoch_in_force(connection: Connection) -> int:
+    """Return the number of the policy in force, or 0 if there has never been one."""
     found: int = (await fetch(connection, _EPOCH))[0].policy_epoch
     return found
 
@@ -44,17 +48,20 @@ async def lock_epoch(connection: Connection) -> int:
 
 
 async def find(connection: Connection, epoch: int) -> StoredPolicy | None:
+    """Return the policy of this epoch, in force or not, or None if there is none."""
     found = await fetch(connection, _FIND, epoch=epoch)
     return row_as(StoredPolicy, found[0]) if found else None
 
 
 async def history(connection: Connection, limit: int) -> list[StoredPolicy]:
+    """Return the latest policies, the one in force first."""
     return [row_as(StoredPolicy, row) for row in await fetch(connection, _HISTORY, limit=limit)]
 
 
 def insert(
     tx: Transaction, epoch: int, source: str, digest: bytes, by: str, restores: int | None, at: datetime
 ) -> None:
+    """Put a policy in force under the next epoch; the database refuses an epoch that is taken."""
     tx.add(_INSERT, epoch=epoch, source=source, digest=digest, by=by, restores=restores, at=at)
 
 

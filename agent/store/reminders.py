@@ -21,6 +21,8 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class DueReminder:
+    """A waiting request, locked, whose next reminder is due, with the people to remind."""
+
     id: UUID
     destination: Destination
     approvers: tuple[str, ...]
@@ -49,6 +51,8 @@ async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UU
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
+    """The new reviewers and deadline of a request that nobody decided in time."""
+
     request_id: UUID
     approvers: tuple[str, ...]
     expires_at: datetime
@@ -57,6 +61,7 @@ class Escalation:
 
 
 def escalate(tx: Transaction, escalations: Sequence[Escalation]) -> None:
+    """Give waiting requests new reviewers and deadlines, and start their reminders again."""
     tx.add(
         _ESCALATE,
         ids=[e.request_id for e in escalations],
@@ -77,6 +82,7 @@ class Reminded:
 
 
 def mark_reminded(tx: Transaction, reminders: Sequence[Reminded]) -> None:
+    """Store how many reminders each request has had and when the next is due; None: no more."""
     tx.add(
         _REMIND,
         ids=[r.request_id for r in reminders],

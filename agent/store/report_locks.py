@@ -17,6 +17,8 @@ from agent.store.runs import LockedRun
 
 @dataclass(frozen=True, slots=True)
 class ReportedAttempt:
+    """An attempt whose outcome is reported, locked with its run and the head of its audit chain."""
+
     run: LockedRun | None
     """None: a program proposed the call, and reads the outcome itself."""
     attempt: CallAttempt

@@ -22,6 +22,8 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class LockedRequest:
+    """A request as it is under its lock, with what decides who may vote on it or edit it."""
+
     id: UUID
     call_id: UUID
     run_id: UUID | None
@@ -57,6 +59,8 @@ class StoredRevision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredRequest:
+    """A request of a run's call that a person wants asked again; whether it expired is in `status`."""
+
     id: UUID
     status: RequestStatus
     call_id: UUID
@@ -78,6 +82,7 @@ async def lock_of_call(connection: Connection, call_id: UUID) -> None:
 
 
 async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRevision:
+    """Return one revision of a request with the epoch in force; the revision has to exist."""
     row = (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
     return StoredRevision(bytes(row.action), bytes(row.digest), row.policy, row.policy_epoch)
 
@@ -103,6 +108,7 @@ async def lock_client_id(
 
 
 async def find_expired(connection: Connection, request_id: UUID) -> ExpiredRequest | None:
+    """Return a run's request to ask again, whatever its status; None if unknown or asked by a program."""
     row = (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
     return row_as(ExpiredRequest, row) if row else None
 
@@ -144,6 +150,8 @@ JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision WHERE r.i
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
+    """A waiting request, locked because it is about to end."""
+
     id: UUID
     run_id: UUID | None
     call_id: UUID
@@ -180,6 +188,7 @@ async def lock_due(
 
 
 async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[OpenRequest]:
+    """Lock the waiting requests of these runs in the order of their ids, and return them."""
     _, found = await query(connection, _TAKE_OPEN_OF_RUNS, _OPEN_OF_RUNS, runs=list(runs))
     return [row_as(OpenRequest, row) for row in found]
 

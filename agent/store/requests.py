@@ -196,6 +196,7 @@ def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
 
 
 def void(tx: Transaction, request_id: UUID, at: datetime) -> None:
+    """Note that a request's approval no longer counts; its decision and votes stay."""
     tx.add(_VOID, id=request_id, at=at)
 
 

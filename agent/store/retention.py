@@ -46,15 +46,18 @@ FIRST = UUID(int=0)
 
 
 async def is_owner(connection: Connection) -> bool:
+    """Whether the connection's role has the rights of the schema's owner, as erasing needs."""
     return bool((await connection.execute(_IS_OWNER)).scalar_one())
 
 
 async def cutoff(connection: Connection, ago: timedelta) -> datetime:
+    """Return the database's time this long ago; content older than that is due to be erased."""
     found: datetime = (await connection.execute(_MOMENT, {"seconds": ago.total_seconds()})).scalar_one()
     return found
 
 
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int, int]:
+    """Return how many runs, requests, deliveries, notices and judgements are due, in this order."""
     parameters = {"before": before, "last": _last_id(before)}
     (row,) = await fetch(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices, row.judgements
@@ -86,6 +89,7 @@ async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
 
 
 async def erase_requests(connection: Connection, ids: Sequence[UUID]) -> None:
+    """Erase what these requests asked, their attempts' results and their messages to Slack."""
     await _apply(connection, _OF_REQUESTS, ids)
 
 
@@ -98,14 +102,17 @@ async def _apply(connection: Connection, statements: Sequence[TextClause], ids: 
 
 
 async def forget_deliveries(connection: Connection, before: datetime, limit: int) -> int:
+    """Delete up to `limit` old Slack messages that are not pending, and return how many."""
     return await _forget(connection, _DELIVERIES, before, limit)
 
 
 async def forget_notices(connection: Connection, before: datetime, limit: int) -> int:
+    """Delete up to `limit` old webhook and e-mail notices that are not pending, and return how many."""
     return await _forget(connection, _NOTICES, before, limit)
 
 
 async def erase_judgements(connection: Connection, before: datetime, limit: int) -> int:
+    """Erase the action, facts and reasons of up to `limit` old judgements, and return how many."""
     return await _forget(connection, _JUDGEMENTS, before, limit)
 
 

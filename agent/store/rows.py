@@ -47,6 +47,7 @@ def columns(value: DataclassInstance, **given: object) -> dict[str, Any]:
 
 
 def person_columns(name: str, person: Person | None) -> dict[str, str | None]:
+    """Return a person as the values of two columns, `<name>_team_id` and `<name>_user_id`; None as NULLs."""
     team_id, user_id = (person.team_id, person.user_id) if person else (None, None)
     return {f"{name}_team_id": team_id, f"{name}_user_id": user_id}
 
@@ -96,6 +97,7 @@ def _converter(kind: Any) -> Callable[[Any], object] | None:
 
 
 def person(team_id: str | None, user_id: str | None) -> Person | None:
+    """Return the person of two columns, or None if either is empty."""
     return Person(team_id, user_id) if team_id and user_id else None
 
 

@@ -52,6 +52,8 @@ async def take(
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
+    """A run, locked, with what its calls say, and its chain's head if that was locked as well."""
+
     run: LockedRun
     asked: bool
     open: bool
@@ -96,6 +98,7 @@ def _held_run(run: Row[Any], calls: Row[Any] | None, head: Row[Any] | None) -> H
 
 
 async def renew(connection: Connection, leases: Collection[RunLease], seconds: float) -> None:
+    """Extend held leases to this many seconds from now; lost leases and rows locked elsewhere are skipped."""
     await fetch(
         connection,
         _BEAT,
@@ -123,10 +126,12 @@ def record_turn(
 
 
 def release(tx: Transaction, run_id: UUID, heard: int) -> None:
+    """Release the lease of a turn that needs no answer now, with the inputs the model has heard."""
     tx.add(_REST, run=run_id, heard=heard)
 
 
 def drop(tx: Transaction, run_id: UUID, worker: str) -> None:
+    """Release a run's lease if this worker holds it, without a turn or a note of a failure."""
     tx.add(_DROP, run=run_id, worker=worker)
 
 

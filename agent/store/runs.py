@@ -19,6 +19,8 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class LockedRun:
+    """A run as it is under its lock; `heard` of its `inputs` have reached the model."""
+
     id: UUID
     status: RunStatus
     agent: str
@@ -49,6 +51,7 @@ class LockedRun:
 
 
 async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
+    """Lock a run until COMMIT and read it after the lock; None if there is none."""
     _, found = await query(connection, _TAKE_RUN, READ, id=run_id, runs=[run_id])
     return locked(found[0]) if found else None
 
@@ -66,11 +69,13 @@ async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
 
 
 async def run_by_start_key(connection: Connection, start_key: str | None) -> UUID:
+    """Return the run that was started with this key; it has to exist."""
     found: UUID = (await connection.execute(_RUN_OF_KEY, {"key": start_key})).scalar_one()
     return found
 
 
 def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person | None) -> None:
+    """Add a run's task as its first message, by the person who gave it."""
     row = {"run_id": run_id, "seq": 1, "turn": 0, "role": "user", "text": task}
     tx.add_rows(_INSERT_MESSAGES, [row | person_columns("author", author)])
 
@@ -81,6 +86,7 @@ def set_status(tx: Transaction, run_id: UUID, progress: str | None, label: str |
 
 
 async def has_message(connection: Connection, source_key: str) -> bool:
+    """Whether a message from this source is stored already, as for an event that Slack repeats."""
     return (await connection.execute(_MESSAGE_EXISTS, {"key": source_key})).one_or_none() is not None
 
 
@@ -124,6 +130,7 @@ def add_message(
 
 
 async def destination(connection: Connection, run_id: UUID) -> Destination | None:
+    """Return the channel of a run's thread, or None if the run has none or does not exist."""
     row = (await connection.execute(_DESTINATION, {"id": run_id})).one_or_none()
     return Destination(row.team_id, row.channel_id) if row else None
 

@@ -17,6 +17,8 @@ from agent.store.rows import columns, row_as
 
 @dataclass(frozen=True, slots=True)
 class DueSchedule:
+    """A schedule whose next time has come, with the database's time when it was found."""
+
     schedule: Schedule
     now: datetime
 
@@ -24,30 +26,36 @@ class DueSchedule:
 def insert(
     tx: Transaction, schedule_id: UUID, new: NewSchedule, by: str, next_at: datetime | None, at: datetime
 ) -> None:
+    """Add a schedule, which starts its first run at `next_at`."""
     given = columns(new, label=label_of(new.label), grace=new.grace.total_seconds())
     tx.add(_INSERT, **given, id=schedule_id, by=by, next_at=next_at, at=at)
 
 
 async def lock(connection: Connection, schedule_id: UUID) -> Schedule | None:
+    """Lock a schedule until COMMIT and return it with its latest start; None if there is none."""
     _, found = await query(connection, _LOCK, _ONE, id=schedule_id)
     return row_as(Schedule, found[0]) if found else None
 
 
 async def read(connection: Connection, schedule_id: UUID) -> Schedule:
+    """Return a schedule with its latest start, without a lock; it has to exist."""
     [row] = await fetch(connection, _ONE, id=schedule_id)
     return row_as(Schedule, row)
 
 
 async def due(connection: Connection, limit: int = 100) -> list[DueSchedule]:
+    """Return up to `limit` schedules that are due, earliest first, without locks or their latest starts."""
     rows = await fetch(connection, _DUE, limit=limit)
     return [DueSchedule(row_as(Schedule, row), row.now) for row in rows]
 
 
 async def all_schedules(connection: Connection) -> list[Schedule]:
+    """Return all schedules, paused ones too, each with its latest start, in order of creation."""
     return [row_as(Schedule, row) for row in await fetch(connection, _ALL)]
 
 
 async def unknown_agents(connection: Connection, known: Sequence[str]) -> list[str]:
+    """Return the agents of schedules that are not paused, without the known ones, sorted."""
     return [row.agent for row in await fetch(connection, _UNKNOWN, known=list(known))]
 
 
@@ -63,6 +71,7 @@ async def claim(connection: Connection, schedule_id: UUID, due_at: datetime, run
 
 
 def note_missed(tx: Transaction, schedule_id: UUID, due_at: datetime, why: str) -> None:
+    """Note why a claimed time of a schedule started no run."""
     tx.add(_MISSED, schedule=schedule_id, due=due_at, why=why)
 
 
@@ -72,6 +81,7 @@ def set_next(tx: Transaction, schedule_id: UUID, next_at: datetime | None) -> No
 
 
 def delete(tx: Transaction, schedule_id: UUID) -> None:
+    """Delete a schedule; the runs that it started stay."""
     tx.add(_DELETE, id=schedule_id)
 
 

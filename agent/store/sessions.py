@@ -21,10 +21,12 @@ class Session:
 
 
 def insert_link(tx: Transaction, digest: bytes, person: Person, life: timedelta) -> None:
+    """Add a sign-in link of a person by the digest of its secret; `life` starts now."""
     tx.add(_INSERT_LINK, hash=digest, team=person.team_id, user=person.user_id, seconds=life.total_seconds())
 
 
 async def link_for(connection: Connection, digest: bytes) -> Person | None:
+    """Return the person of a sign-in link, or None if it is unknown, used or expired; does not use it."""
     row = (await connection.execute(_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
@@ -36,6 +38,7 @@ async def use_link(connection: Connection, digest: bytes) -> Person | None:
 
 
 def insert(tx: Transaction, digest: bytes, person: Person, via: str, life: timedelta) -> None:
+    """Add an inbox session by the digest of its secret; `via` says how the person signed in."""
     tx.add(
         _INSERT,
         hash=digest,
@@ -47,6 +50,7 @@ def insert(tx: Transaction, digest: bytes, person: Person, via: str, life: timed
 
 
 async def find(connection: Connection, digest: bytes) -> Session | None:
+    """Return the inbox session of this digest, or None if it is unknown, ended or expired."""
     found = await fetch(connection, _FIND, hash=digest)
     return (
         Session(Person(found[0].team_id, found[0].user_id), found[0].via, found[0].expires_at)
@@ -56,6 +60,7 @@ async def find(connection: Connection, digest: bytes) -> Session | None:
 
 
 async def end(connection: Connection, digest: bytes) -> Person | None:
+    """End an inbox session and return its person, or None if it was not live."""
     row = (await connection.execute(_END, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 

@@ -39,6 +39,7 @@ def enum_of(values: type[StrEnum], name: str) -> Enum:
 
 
 def created() -> Column[object]:
+    """Return the column of a row's time of creation, a new one for each table."""
     return Column("created_at", Timestamp, nullable=False)
 
 

@@ -17,6 +17,8 @@ from agent.store.tables import delivery
 
 @dataclass(frozen=True, slots=True)
 class UndeliveredMessage:
+    """A message to Slack that was given up, with the error that Slack answered."""
+
     id: UUID
     kind: str
     channel_id: str
@@ -44,6 +46,7 @@ async def run_to_inform(
 
 
 async def run_thread(connection: Connection, request_id: UUID) -> tuple[UUID, Destination] | None:
+    """Return a request's run and the channel of its thread, or None if there is no run or thread."""
     row = (await connection.execute(_RUN_THREAD, {"request": request_id})).one_or_none()
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
@@ -68,6 +71,7 @@ def forget_message(
 
 
 def skip(tx: Transaction, ids: Sequence[UUID]) -> None:
+    """Mark pending messages to Slack as skipped, so that they are never sent."""
     tx.add(_SKIP, ids=list(ids))
 
 
@@ -88,10 +92,12 @@ async def bound_messages(connection: Connection, pause: float) -> int:
 
 
 async def list_dead(connection: Connection, limit: int) -> list[UndeliveredMessage]:
+    """Return up to `limit` messages to Slack that were given up, newest first."""
     return [row_as(UndeliveredMessage, row) for row in await fetch(connection, _LIST_DEAD, most=limit)]
 
 
 async def count_dead(connection: Connection, most: int) -> int:
+    """Return how many messages to Slack were given up, counted up to `most`."""
     [row] = await fetch(connection, _COUNT_DEAD, most=most)
     return int(row.number)
 

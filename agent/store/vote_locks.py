@@ -38,6 +38,8 @@ class StoredVote:
 
 @dataclass(frozen=True, slots=True)
 class TopRun:
+    """A run without a parent, as limits and grants see the caller of its calls."""
+
     id: UUID
     agent: str
     requester: Person | None
@@ -72,6 +74,8 @@ class AskedCall(StoredApproval):
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRequest(LockedRequest):
+    """A request, locked with its call and audit chain, and all that votes and edits are judged by."""
+
     terms: ConsentTerms
     terms_stand: bool
     """They are those of the audit log."""

@@ -30,12 +30,14 @@ def descendants(run_id: ColumnElement[UUID]) -> CTE:
 
 
 def with_descendants(run_id: ColumnElement[UUID]) -> FromClause:
+    """Return a lateral table `family` of the ids of a run and its descendants at work."""
     return union_all(select(run_id.label("id")).correlate_except(), select(descendants(run_id).c.id)).lateral(
         "family"
     )
 
 
 def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
+    """Return the agents of descendants' calls that wait for people, oldest call first; NULL: none."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     return (
         select(func.array_agg(aggregate_order_by(below.c.agent, asked.c.id)))
@@ -46,6 +48,7 @@ def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
 
 
 def descendant_waits(run_id: ColumnElement[UUID]) -> ColumnElement[bool]:
+    """The condition that a call of a descendant run waits for people."""
     below, asked = descendants(run_id), tool_call.alias("asked")
     waiting = and_(asked.c.run_id == below.c.id, asked.c.state == CallState.ASKED)
     return exists(select(1).select_from(below.join(asked, waiting)))

@@ -14,6 +14,8 @@ from signoff.values import Risk
 
 @dataclass(frozen=True, slots=True)
 class Flood:
+    """A sum of one sender's waiting requests that have no card, as its digest shows it."""
+
     waiting: int = 0
     highest: Risk = Risk.LOW
     first_deadline: datetime | None = None

@@ -20,6 +20,8 @@ MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class LiveGrant:
+    """An approved grant that is neither ended nor used up, with how much of it is used."""
+
     id: UUID
     description: str
     agent: str

@@ -41,6 +41,7 @@ class ServiceCounts:
 
 
 async def service_counts(connection: Connection) -> ServiceCounts:
+    """Return the counts and ages of waiting work that the service's metrics report."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
     delivery_counts = (await connection.execute(_DELIVERY_COUNTS, {"most": MOST})).one()
     works = (await connection.execute(_WORKS, {"most": MOST})).all()
@@ -142,6 +143,7 @@ class Backlog:
 
 
 async def backlog(connection: Connection) -> Backlog:
+    """Return what workers would begin with now; each count stops at 1,000, or 2,000 for messages."""
     return row_as(Backlog, (await connection.execute(_BACKLOG)).one())
 
 

@@ -23,11 +23,14 @@ MAX_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
+    """A request that a program opened under a client id, with a digest to recognize other content."""
+
     request_id: UUID
     content_digest: bytes
 
 
 async def client_request(connection: Connection, principal: str, client_id: str) -> ClientRequest | None:
+    """Return the current request under a principal's client id, or None if the id is new."""
     row = (await connection.execute(OPENED_AS, {"principal": principal, "client": client_id})).one_or_none()
     return None if row is None else ClientRequest(row.id, bytes(row.content_digest))
 
@@ -41,12 +44,15 @@ class Waiting:
 
 
 async def waiting_of_key(connection: Connection, principal: str, limit: int) -> Waiting:
+    """Return the number and stored size of a key's waiting requests, from at most `limit` rows."""
     (row,) = await fetch(connection, _WAITING_OF_KEY, principal=principal, limit=limit)
     return row_as(Waiting, row)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestIds:
+    """A page of request ids; `next` is the id to continue after, or None on the last page."""
+
     ids: Sequence[UUID]
     next: UUID | None
 

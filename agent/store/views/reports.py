@@ -44,6 +44,7 @@ class ReportScope:
 
 
 async def report_audiences(connection: Connection, team_id: str, days: int) -> list[Audience]:
+    """Return each audience of a workspace's waiting and recently decided requests, from bounded rows."""
     (rows,) = await query(
         connection, _AUDIENCES, team=team_id, since=_first_day(await now(connection), days), most=MOST
     )

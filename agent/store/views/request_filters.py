@@ -64,6 +64,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
+    """Return the parameters of a filter's statement; what the filter leaves open is left out."""
     asked, person = wanted.requester, wanted.person
     given = {
         "agent": wanted.agent or None,
@@ -85,11 +86,13 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
 
 
 def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
+    """Return the conditions of a list of this kind for the filters that are named."""
     found = [_OF_KIND[kind], *(condition for name, condition in _CONDITIONS.items() if name in names)]
     return [*found, time_of(kind) >= bindparam("since")] if "since" in names else found
 
 
 def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """Return the two columns to sort by: the order's own, then the id, in the same direction."""
     column, down = _sorted_by(kind, order)
     return (column.desc(), request.c.id.desc()) if down else (column.asc(), request.c.id.asc())
 
@@ -102,6 +105,7 @@ def comes_after(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
 
 
 def time_of(kind: RequestKind) -> Column[Any]:
+    """Return the time that dates a list's requests: of the decision if decided, else of creation."""
     return request.c.decided_at if kind is RequestKind.DECIDED else request.c.created_at
 
 

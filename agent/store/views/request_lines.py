@@ -93,10 +93,12 @@ def lines(page: SelectBase, *order: ColumnElement[Any]) -> Select[Any]:
 
 
 def request_line(row: Row[Any]) -> RequestLine:
+    """Return a row of a list as the line of a waiting request."""
     return row_as(RequestLine, row, **_converted(row))
 
 
 def history_line(row: Row[Any]) -> HistoryLine:
+    """Return a row of a list as a line with its outcome, who approved it and where its card is."""
     return row_as(
         HistoryLine,
         row,

@@ -36,6 +36,7 @@ from signoff.values import Person
 async def requests_of(
     connection: Connection, person: Person, limit: int = 20, after: UUID | None = None
 ) -> list[RequestLine]:
+    """Return up to `limit` of the requests that this person asked for, after the id `after`."""
     page = _requests_of(limit, later=after is not None)
     rows = await fetch(connection, page, team=person.team_id, user=person.user_id, after=after)
     return [request_line(row) for row in rows]
@@ -51,6 +52,7 @@ async def found_requests(
     limit: int = 20,
     after: UUID | None = None,
 ) -> list[HistoryLine]:
+    """Return up to `limit` requests of a workspace that match a filter, after the id `after`."""
     given = request_filters.values(wanted)
     page = _found(kind, frozenset(given), order, limit, later=after is not None)
     rows = await fetch(connection, page, team=team_id, after=after, **given)
@@ -132,6 +134,7 @@ async def audience_counts(
 async def filter_choices(
     connection: Connection, person: Person, kind: RequestKind, among: int
 ) -> list[FilterChoice]:
+    """Return, by audience, the agents, checkpoints and requesters of the newest `among` requests."""
     rows = await fetch(connection, _choices(kind, among), team=person.team_id, user=person.user_id)
     return [row_as(FilterChoice, row) for row in rows]
 

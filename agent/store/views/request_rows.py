@@ -49,10 +49,12 @@ _NOBODY: ColumnElement[Any] = literal_column("'[]'::jsonb")
 
 
 def present_revision(request: FromClause, revision: FromClause) -> ColumnElement[bool]:
+    """The condition that a revision is its request's current one."""
     return and_(revision.c.request_id == request.c.id, revision.c.n == request.c.revision)
 
 
 def channel_card(request: FromClause, place: FromClause) -> ColumnElement[bool]:
+    """The condition that a card's place is the request's card in its channel, not a person's own."""
     return and_(place.c.request_id == request.c.id, place.c.surface == "channel")
 
 
@@ -76,6 +78,7 @@ def is_stopped(call: FromClause) -> ColumnElement[bool]:
 
 
 def approvals(request: FromClause) -> ColumnElement[int]:
+    """Return the number of votes that approve the request's current revision, as a subquery."""
     ballot = vote.alias("ballot")
     approving = ballot.c.verdict == Verdict.APPROVE
     return (

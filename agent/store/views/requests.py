@@ -38,6 +38,8 @@ FEW = 32
 
 @dataclass(frozen=True, slots=True)
 class VoteContext:
+    """What a vote's form and its masking need of a request's current revision; nothing is locked."""
+
     request_id: UUID
     revision: int
     approvers: tuple[str, ...]
@@ -51,12 +53,14 @@ class VoteContext:
 
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
+    """Return what a vote on this request needs to know, or None if there is no such request."""
     for row in await fetch(connection, _VOTE_CONTEXT, id=request_id):
         return row_as(VoteContext, row, voters=people(row.voters))
     return None
 
 
 async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
+    """Return a whole request with its votes, decision and attempt, or None if there is none."""
     found = await fetch(connection, request_rows.ONE, id=request_id)
     return _view(found[0]) if found else None
 
@@ -84,6 +88,8 @@ async def request_at(
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
+    """A request that people rejected, with the reason they gave, if any."""
+
     request_id: UUID
     reason: str | None
 
@@ -149,6 +155,7 @@ def _grant(row: Row[Any], action: Action) -> GrantView | None:
 
 
 def stored_changes(rows: Sequence[dict[str, Any]] | None) -> tuple[Change, ...]:
+    """Return the changes of an edit as its revision stores them; none if it was not edited."""
     return tuple(Change(each["path"], each["before"], each["after"]) for each in rows or ())
 
 

@@ -50,6 +50,8 @@ class OpenCallDetails(StoredApproval):
 
 @dataclass(frozen=True, slots=True)
 class QuestionContext:
+    """What an evaluation and its card need of a run: its transcript, a rejection, grants that may apply."""
+
     rejection: Rejection | None
     """Of exactly this action in this run, as proposed or as edited."""
     messages: tuple[Message, ...]
@@ -83,6 +85,8 @@ async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
+    """A run with its messages by number and its calls by turn and index."""
+
     run: RunView
     messages: tuple[Message, ...]
     calls: tuple[CallView, ...]
@@ -102,11 +106,13 @@ def transcripts(
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
+    """Return the calls of a run's descendants that wait for people, oldest first; not its own."""
     rows = await fetch(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 
 
 async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDetails | None:
+    """Return what a worker needs to advance a run's call, or None if it is unknown or a program's."""
     found = await query(connection, _CALL, _RUN_OF_CALL, _AT_WORK, call=call_id)
     if not all(found):
         return None
@@ -116,6 +122,7 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
 
 
 async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
+    """Return the action that `on_pending` has prepared or begun to prepare for a call, or None."""
     found: bytes | None = (await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none()
     return found
 

@@ -55,6 +55,8 @@ class RunList(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
+    """A page of a list of runs; `next` is the id to continue after, or None on the last page."""
+
     lines: Sequence[RunLine]
     next: UUID | None
 
@@ -78,11 +80,13 @@ async def run_lines(
 
 
 async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
+    """Return one run as a line of a list, or None if there is no such run."""
     rows = await fetch(connection, _LINE, id=run_id)
     return _line(rows[0]) if rows else None
 
 
 async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
+    """Return the latest run of an agent in a principal's session, or None if there is none."""
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found
@@ -105,11 +109,13 @@ async def sessions_of(
 async def runs_of_session(
     connection: Connection, principal: str, session_id: str, limit: int = 200
 ) -> list[UUID]:
+    """Return the first `limit` runs of a principal's session, oldest first, of any agent."""
     given = {"principal": principal, "session": session_id, "limit": limit}
     return [row.id for row in await connection.execute(_RUNS_OF_SESSION, given)]
 
 
 async def run_started_with(connection: Connection, start_key: str) -> UUID | None:
+    """Return the run that was started with this key, or None if none was."""
     found: UUID | None = (await connection.execute(_OF_KEY, {"key": start_key})).scalar_one_or_none()
     return found
 

@@ -78,6 +78,7 @@ def call_outcomes() -> ColumnElement[Any]:
 
 
 async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
+    """Return a whole run as its pages show it, or None if there is no such run."""
     rows = await fetch(connection, _RUN, id=run_id)
     return run_of(rows[0]) if rows else None
 
@@ -89,17 +90,20 @@ async def waiting_card(connection: Connection, run_id: UUID) -> tuple[str, str] 
 
 
 async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
+    """Return the run's topmost ancestor, or the id itself if it has none or is unknown."""
     return UUID(str((await connection.execute(_ROOT, {"id": run_id})).scalar() or run_id))
 
 
 async def recent_runs(
     connection: Connection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
+    """Return the latest runs, newest first, of one workspace or of all (None)."""
     rows = await fetch(connection, _OF_ALL if team_id is None else _OF_TEAM, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
 async def running(connection: Connection, team_id: str, limit: int = 20) -> list[RunView]:
+    """Return a workspace's latest runs that work or wait for people, newest first."""
     rows = await fetch(connection, _RUNNING, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
@@ -115,6 +119,7 @@ class CancelContext:
 
 
 async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext | None:
+    """Return what decides who may cancel this run, or None if there is no such run."""
     rows = (await connection.execute(_CANCEL_CONTEXT, {"id": run_id})).all()
     if not rows:
         return None
@@ -125,12 +130,14 @@ async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext 
 
 
 async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
+    """Return, by run, the values of its and its descendants' calls that may have to be masked."""
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
     known = await policy.in_force(connection) if rows else None
     return {row.root: _values(row, known.source if known else None) for row in rows}
 
 
 async def run_and_values(connection: Connection, run_id: UUID) -> tuple[RunView, RunValues] | None:
+    """Return a run with the values to mask in its texts, or None if there is no such run."""
     rows = await fetch(connection, _RUN_AND_VALUES, id=run_id, ids=[run_id])
     return (run_of(rows[0]), _values(rows[0], rows[0].policy_source)) if rows else None
 
@@ -147,20 +154,24 @@ def _values(row: Row[Any], policy_source: str | None) -> RunValues:
 
 
 async def run_in_thread(connection: Connection, team_id: str, channel_id: str, thread_ts: str) -> UUID | None:
+    """Return the run whose Slack thread this is, or None if the thread is no run's."""
     parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
     found: UUID | None = (await connection.execute(_IN_THREAD, parameters)).scalar_one_or_none()
     return found
 
 
 async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
+    """Return all messages of a run in their order; none if the run is unknown."""
     return tuple(message_of(row) for row in await fetch(connection, MESSAGES, runs=[run_id]))
 
 
 def message_of(r: Row[Any]) -> Message:
+    """Return a row of a run's messages as a message, with its author if a person wrote it."""
     return Message(r.seq, r.role, r.turn, r.text, person(r.author_team_id, r.author_user_id), r.created_at)
 
 
 def run_of(row: Row[Any]) -> RunView:
+    """Return a row of runs as a view; `paused_agent` is None if nothing or everything is paused."""
     paused_agent = None if row.paused_scope == EVERYTHING else row.paused_scope
     return row_as(RunView, row, above=tuple(row.ancestor_agents), paused_agent=paused_agent)
 

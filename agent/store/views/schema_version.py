@@ -9,6 +9,7 @@ from agent.database.transaction import Connection
 
 
 async def schema_version(connection: Connection) -> SchemaVersion:
+    """Return the schema's revision, the oldest code that works with it, and whose lineage it is."""
     return SchemaVersion(
         await _fetch_value(connection, "alembic_version", _VERSION),
         await _fetch_value(connection, "works_with", _OLDEST),

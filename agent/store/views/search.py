@@ -49,6 +49,7 @@ async def search_requests(
     since: datetime | None = None,
     limit: int = 20,
 ) -> list[UUID]:
+    """Return the ids of the newest requests of all workspaces that match, at most `limit`."""
     return await _newest(connection, approval_request, status, agent, since, limit)
 
 
@@ -81,6 +82,7 @@ async def _newest(
 async def requests_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[UUID]:
+    """Return a page of ids, ascending, of requests opened or decided from `since` until before `until`."""
     parameters = {"since": since, "until": until, "after": after or UUID(int=0), "limit": limit}
     return list((await connection.execute(_REQUESTS_BETWEEN, parameters)).scalars())
 
@@ -104,6 +106,7 @@ class CastVote:
 async def votes_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
+    """Return a page of the votes cast from `since` until before `until`, superseded ones too, by id."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
     return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
@@ -111,6 +114,7 @@ async def votes_between(
 async def events_between(
     connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
 ) -> list[AuditEvent]:
+    """Return a page of all audit events from `since` until before `until`, by time, subject and number."""
     parameters = {
         "until": until,
         "at": after.at if after else since,

@@ -100,6 +100,7 @@ async def count_waiting_for(
 
 
 async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
+    """Return each audience (reviewers and channel) that a workspace's waiting requests have."""
     rows = await fetch(connection, _AUDIENCES, team=team_id)
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
@@ -133,6 +134,7 @@ def _audiences() -> CTE:
 
 
 def parameters(person: Person, roles: Sequence[str], channels: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters that lists share: the person, their roles (they are one) and channels."""
     return {
         "team": person.team_id,
         "user": person.user_id,
@@ -156,6 +158,7 @@ def each_of(
 
 
 def is_in(audience: CTE) -> ColumnElement[bool]:
+    """The condition that a person is in an audience, by name, by a role or by the reviewing channel."""
     return or_(
         func.jsonb_exists_any(audience.c.approvers, bindparam("roles", type_=ARRAY(Text))),
         and_(
@@ -260,6 +263,7 @@ async def count_waiting_for_others(
     wanted: RequestFilter,
     at_most: int = 200,
 ) -> Count:
+    """Count waiting requests that others decide and this person may see, up to `at_most`."""
     given = request_filters.values(wanted)
     whose = _parameters(person, roles, channels, seen)
     ((found,),) = await fetch(connection, _count(frozenset(given), at_most + 1), **whose, **given)
