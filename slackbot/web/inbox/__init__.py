@@ -2,17 +2,7 @@
 
 from fastapi import APIRouter
 
-from slackbot.web.inbox import (
-    agents,
-    assets,
-    grants,
-    lists,
-    live_updates,
-    not_found,
-    reports,
-    requests,
-    runs,
-)
+from slackbot.web.inbox import agents, assets, grants, lists, live_updates, not_found, reports, requests, runs
 
 router = APIRouter()
 for _room in (assets, live_updates, lists, requests, runs, agents, grants, reports, not_found):

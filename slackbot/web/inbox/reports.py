@@ -1,16 +1,138 @@
-"""The reports of the inbox page."""
+"""Reports of the inbox page, with charts in SVG that say the same numbers in words."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent.domain.reports import AGES, LEFT, PERIODS, TOOK
+from agent.domain.reports import (
+    AGES,
+    LEFT,
+    PERIODS,
+    TOOK,
+    GroupOutcomes,
+    Outcomes,
+    Report,
+    ReviewerVotes,
+    Scale,
+    Share,
+)
+from agent.domain.verdicts import ENDED
+from slackbot.cards import Names
+from slackbot.cards.stats import outcomes_text, votes_text
 from slackbot.reviewing.reports import report_for
 from slackbot.web.auth.visitors import Signed
 from slackbot.web.http.context import web_context
-from slackbot.web.inbox import plots
 from slackbot.web.inbox.rendering import PageRoute, page
+
+WIDTH = 100.0
+COLUMN = 10.0
+"""Width of a day, in drawing units."""
+
+MAX_BARS = 20
+"""Per chart; the last line sums up the rest."""
+
+Part = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    kind: str
+    start: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    label: str
+    segments: tuple[Segment, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    day: date
+    x: float
+    segments: tuple[Segment, ...]
+    outcomes: Outcomes
+
+
+def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
+    most, whole = max(counts, default=0), sum(counts)
+    return [
+        Bar(name, _segments([(kind, count)], most, WIDTH), str(Share(count, whole)))
+        for name, count in zip(scale.names, counts, strict=True)
+    ]
+
+
+def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
+    most = max((group.outcomes.total for group in groups), default=0)
+    return [
+        Bar(
+            group.name,
+            _segments(_parts(group.outcomes), most, WIDTH),
+            outcomes_text(group.outcomes, group.median),
+        )
+        for group in groups[:MAX_BARS]
+    ]
+
+
+def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
+    most = max((each.votes for each in reviewers), default=0)
+    return [
+        Bar(
+            names.of(each.person.user_id),
+            _segments([("approved", each.approvals), ("rejected", each.rejections)], most, WIDTH),
+            votes_text(each),
+        )
+        for each in reviewers[:MAX_BARS]
+    ]
+
+
+def unread(report: Report, names: Names) -> list[Bar]:
+    """Votes without opening Details: by risk, then by person. A full bar is all of their votes."""
+    of_people = [
+        (names.of(each.person.user_id), Share(each.unread, each.votes))
+        for each in report.reviewers[:MAX_BARS]
+    ]
+    of_risks = [(f"{risk.value.capitalize()} risk", share) for risk, share in report.unread_by_risk]
+    return [
+        Bar(label, _segments([("unread", share.part)], share.whole, WIDTH), str(share))
+        for label, share in [*of_risks, *of_people]
+    ]
+
+
+def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
+    """A column per day; 100 is the highest."""
+    listed = list(days)
+    most = max((outcomes.total for _, outcomes in listed), default=0)
+    return [
+        Column(day, at * COLUMN + 1, _segments(_parts(outcomes), most, WIDTH), outcomes)
+        for at, (day, outcomes) in enumerate(listed)
+    ]
+
+
+def left_out(number: int) -> str:
+    return f"and {number - MAX_BARS:,} more" if number > MAX_BARS else ""
+
+
+def _parts(outcomes: Outcomes) -> list[Part]:
+    return [(each.status.value, getattr(outcomes, each.status.value)) for each in ENDED]
+
+
+def _segments(parts: Iterable[Part], whole: int, length: float) -> tuple[Segment, ...]:
+    made, start = [], 0.0
+    for kind, count in parts:
+        if count:
+            size = length * count / whole
+            made.append(Segment(kind, round(start, 2), round(size, 2)))
+            start += size
+    return tuple(made)
+
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -23,7 +145,7 @@ async def reports(request: Request, who: Signed, days: str = "") -> Response:
     ctx = web_context(request)
     period = int(days) if days in map(str, PERIODS) else USUAL
     report = await report_for(ctx.db, ctx.slack.directory, who.person, period)
-    people = {each.person.user_id for each in report.reviewers[: plots.MAX_BARS]}
+    people = {each.person.user_id for each in report.reviewers[:MAX_BARS]}
     names = await ctx.slack.directory.names(people | {who.person.user_id})
     return page(
         "reports.html",
@@ -32,13 +154,13 @@ async def reports(request: Request, who: Signed, days: str = "") -> Response:
         names=names,
         report=report,
         periods=PERIODS,
-        ages=plots.by_class(AGES, report.waiting_by_age, "waiting"),
-        deadlines=plots.by_class(LEFT, report.waiting_by_deadline, "waiting"),
-        took=plots.by_class(TOOK, report.took, "decided"),
-        days=plots.by_day(report.by_day),
-        agents=plots.by_group(report.agents),
-        rules=plots.by_group(report.rules),
-        reviewers=plots.by_reviewer(report.reviewers, names),
-        unread=plots.unread(report, names),
-        left_out=plots.left_out,
+        ages=by_class(AGES, report.waiting_by_age, "waiting"),
+        deadlines=by_class(LEFT, report.waiting_by_deadline, "waiting"),
+        took=by_class(TOOK, report.took, "decided"),
+        days=by_day(report.by_day),
+        agents=by_group(report.agents),
+        rules=by_group(report.rules),
+        reviewers=by_reviewer(report.reviewers, names),
+        unread=unread(report, names),
+        left_out=left_out,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -16,16 +17,49 @@ from agent.domain.verdicts import VERDICTS
 from agent.runtime.judging.edits import schema_of
 from agent.usecases import requests
 from signoff.errors import MalformedArguments
-from signoff.values import Risk
-from slackbot.cards import edit_errors, read_edit, unreadable
+from signoff.values import Action, Risk
+from slackbot.cards import argument_fields, edit_errors, read_edit, unreadable
+from slackbot.cards.form import FIELD_INPUT
+from slackbot.cards.schema import InputKind
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits
 from slackbot.reviewing.votes import BUDGET, OUTCOME_UNKNOWN, NewVote, cast_vote
 from slackbot.web.auth.visitors import Form, Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
-from slackbot.web.inbox import edit_form
 from slackbot.web.inbox.rendering import PageRoute, local_address, page, redirect_after_form
 from slackbot.web.inbox.request_page import EnteredForm, open_page, true_view
+
+PREFIX = "signoff:edit:"
+
+
+def read_form(form: FormData) -> list[str]:
+    """The ids of the inputs. An unticked box sends nothing, so each input has a marker."""
+    return [each for each in form.getlist("there") if isinstance(each, str) and each.startswith(PREFIX)]
+
+
+def states(form: FormData, schema: Mapping[str, Any], original: Action) -> dict[str, Any]:
+    """The values in the format of `view.state.values` (Slack, "View submissions")."""
+    there = set(read_form(form))
+    found = {}
+    for each in argument_fields(original, schema):
+        if each.block_id in there and not each.fixed:
+            given = form.get(each.block_id)
+            found[each.block_id] = {FIELD_INPUT: _state(each.property.kind, given)}
+    return found
+
+
+def _state(kind: InputKind, given: Any) -> dict[str, Any]:
+    typed = given if isinstance(given, str) else ""
+    match kind:
+        case InputKind.SWITCH:
+            return {"selected_options": [{"value": "yes"}] if typed == "yes" else []}
+        case InputKind.CHOICE:
+            return {"selected_option": {"value": typed} if typed else None}
+        case InputKind.DATE:
+            return {"selected_date": typed or None}
+        case _:
+            return {"value": typed}
+
 
 PATH = "page"
 ROW = "page_row"
@@ -101,13 +135,13 @@ async def edit(request: Request, request_id: str, who: Signed, form: Form) -> Re
     """A new revision is approved or rejected like any other."""
     ctx = web_context(request)
     view = await true_view(ctx, who, request_id)
-    entered = edit_form.read_form(form)
+    entered = read_form(form)
     typed = EnteredForm("edit", values={key: value for key, value in form.items() if isinstance(value, str)})
     try:
         schema = schema_of(ctx.services.registry, view)
     except NotFound:
         return await _show(ctx, who, request_id, _with(typed, edits.NOT_SERVED), 409)
-    arguments, errors = read_edit(edit_form.states(form, schema, view.action), schema, view.action)
+    arguments, errors = read_edit(states(form, schema, view.action), schema, view.action)
     if errors:
         return await _show(ctx, who, request_id, _with(typed, "", errors), 422)
     try:
