@@ -260,7 +260,8 @@ def launch(
                 return process
             time.sleep(0.01)
         if process.poll() is None:
-            process.terminate()
+            end(process.pid, data_dir)  # a server that still runs keeps its files
+            process.wait()
         why = log.read_text(errors="replace")
         # A killed server's last children may take a moment to end.
         if "pre-existing shared memory" not in why or time.monotonic() > deadline:

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
+from agent.database import postmaster
 from agent.database.embedded_server import EmbeddedServer, EmbeddedServerError, start
 from agent.database.postmaster import runs_on
 from tests.warm_python import program
@@ -272,3 +274,24 @@ def test_unusable_place_is_one_line(place: Path) -> None:
         start(closed / "postgres", durable=False)
     assert "\n" not in str(failure.value)
     assert closed.stat().st_mode == before
+
+
+def test_a_start_that_takes_too_long_ends_before_its_files_go(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files that let others find a server are deleted only once it has ended."""
+    alive: list[str] = []
+    forget = postmaster.forget
+
+    def forgetting(folder: Path, socket_dir: Path) -> None:
+        alive.extend(each.name() for each in psutil.Process().children() if runs_on(each.pid, folder))
+        forget(folder, socket_dir)
+
+    monkeypatch.setattr(postmaster, "forget", forgetting)
+    monkeypatch.setattr(postmaster, "START_SECONDS", 0.0)
+    with pytest.raises(EmbeddedServerError, match="did not start"):
+        start(data_dir, durable=False)
+    assert alive == []
+    monkeypatch.undo()
+    with running(data_dir) as server:
+        assert ask(server, "SELECT 1") == "1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from uuid import UUID
 
@@ -31,14 +31,11 @@ from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.domain.short_ids import parse_id_prefix
-from agent.store.ids import id_at
+from agent.store.ids import SKEW, id_at
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, audit_event, tool_call
 from agent.store.views.descendants import descendant_waits
 from signoff.values import Person
-
-SKEW = timedelta(minutes=5)
-"""Between a process's clock, in its ids, and the database's."""
 
 
 async def search_requests(
