@@ -160,7 +160,7 @@ async def test_keyboard_alone(actors: Desk) -> None:
     await expect(actors.page.locator(".row .open")).to_have_count(1, timeout=PATIENCE_MS)
     press = actors.page.keyboard.press
     await press("?")
-    await expect(actors.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    await expect(actors.page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     await press("Escape")
     await press("j")
     await expect(actors.page.locator(".row .open")).to_be_focused()
@@ -174,6 +174,7 @@ async def test_keyboard_alone(actors: Desk) -> None:
     await press("Tab")
     await press("Enter")
     await actors.says("Approved by @grace")
+    await expect(actors.page.locator("#next")).to_be_focused()
     await press("u")
     await expect(actors.page.get_by_text("Nothing waits for you.").first).to_be_visible()
 
@@ -195,7 +196,7 @@ async def test_a_row_decides_with_the_keyboard_alone(actors: Desk) -> None:
     await press("Enter")
     await expect(actors.page.locator("#done")).to_have_text("Approved: Refund 1500 for order 7")
     await expect(count).to_have_text("1")
-    await press("j")
+    await expect(actors.page.locator(".row .open").first).to_be_focused()  # the row that took its place
     await press("Tab")
     await press("Tab")
     await press("Enter")
@@ -213,8 +214,11 @@ async def test_from_one_request_to_the_next(actors: Desk) -> None:
     await expect(actors.page.get_by_label("Yes, I have read it")).to_be_focused()
     await actors.approve()
     await actors.says("Approved by @grace")
-    await actors.page.get_by_role("link", name="Next (1 left)").click()
+    await expect(actors.page.get_by_role("link", name="Next (1 left)")).to_be_focused()
+    await actors.page.keyboard.press("n")
     await expect(actors.page.locator("#what")).to_contain_text("“orders”")
+    await actors.page.get_by_role("link", name="‹ Inbox").click()
+    await expect(actors.page.locator(".row .open").first).to_be_focused()
 
 
 async def test_long_lists_are_counted_after_the_page(actors: Desk) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from agent.domain import eligibility
 from agent.domain.errors import NotFound, sentence
 from agent.domain.people import Standing
-from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_list import Count, RequestLine
 from agent.domain.request_view import RequestView
 from agent.runtime.judging.edits import schema_of
@@ -106,6 +106,13 @@ def _sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else []
 
 
+_RAN = {
+    ExecutionStatus.CLAIMED: "What runs",
+    ExecutionStatus.SUCCEEDED: "What ran",
+    ExecutionStatus.FAILED: "What ran",
+    ExecutionStatus.IN_DOUBT: "What may have run",
+}
+
 _ASSERTED = {
     "slack": "",
     "none": "",
@@ -147,11 +154,22 @@ class RequestPage:
         return self.view.status is RequestStatus.WAITING
 
     @property
+    def content_title(self) -> str:
+        """What the action is by now: asked about, approved, or run."""
+        execution = self.view.execution
+        if self.waits:
+            return "What would happen"
+        if execution and not execution.nothing_done:
+            return _RAN[execution.status]
+        return "What was approved" if self.view.status is RequestStatus.APPROVED else "What was asked"
+
+    @property
     def key(self) -> str:
-        """The state for which the forms were drawn: if it changes, they are stale."""
+        """The state that forms and title were drawn for: if it changes, they are stale."""
         view = self.view
         rights = f"{int(not self.objection)}{int(not self.approval_objection)}"
-        return f"{view.status.value}.{view.revision}.{len(view.votes)}.{rights}"
+        attempt = view.execution.status.value if view.execution else ""
+        return f"{view.status.value}.{view.revision}.{len(view.votes)}.{rights}.{attempt}"
 
     @property
     def given(self) -> int:

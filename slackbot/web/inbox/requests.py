@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
@@ -122,8 +123,9 @@ async def vote(request: Request, request_id: str, who: Signed, form: Form) -> Re
     except TimeoutError:
         return await _show(ctx, who, request_id, _with(typed, OUTCOME_UNKNOWN), 503)
     if back:
-        return redirect_after_form(f"{back}{'&' if '?' in back else '?'}done={view.id}")
-    return redirect_after_form(f"/inbox/requests/{view.id}")
+        done = f"{back}{'&' if '?' in back else '?'}done={view.id}"
+        return redirect_after_form(f"{done}#row-{then}" if (then := _neighbour(form)) else done)
+    return redirect_after_form(f"/inbox/requests/{view.id}#next")
 
 
 for each in Verdict:
@@ -217,3 +219,11 @@ def _row(form: FormData) -> str:
 def _text(form: FormData, name: str) -> str:
     given = form.get(name)
     return given.replace("\r\n", "\n").strip()[:MAX_REASON] if isinstance(given, str) else ""
+
+
+def _neighbour(form: FormData) -> UUID | None:
+    """The row that the list goes on with."""
+    try:
+        return UUID(str(form.get("then") or ""))
+    except ValueError:
+        return None

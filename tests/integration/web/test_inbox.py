@@ -241,16 +241,20 @@ async def test_approve_on_the_page(porch: Porch) -> None:  # noqa: F811
     asked = await porch.asked(7, asking.rule(money=("facts.price",)))
     reader = await porch.visitor("U0GRACE")
     await reader.open(f"/inbox/requests/{asked}")
-    for words in ("Refund 1500 for order 7", "price 1,500.00", "order_id 7", "refund order 7", "Ada asks"):
+    asks = ("Refund 1500 for order 7", "price 1,500.00", "order_id 7", "refund order 7", "Ada asks")
+    for words in (*asks, "What would happen", "Expires in"):
         assert words in reader.words, words
     answer = await reader.send(f"/inbox/requests/{asked}/approve", {"revision": "1"})
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/inbox/requests/{asked}")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/inbox/requests/{asked}#next")
     assert await status(porch, asked) == "approved"
     assert await voted(porch) == ["page"]
     await reader.open(f"/inbox/requests/{asked}")
     assert "Approved by @grace" in reader.words
     assert "@grace approved on this page" in reader.words
+    assert "What was approved" in reader.words
     assert "/approve" not in reader.page
+    assert "Expires" not in reader.words
+    assert 'id="next" href="/inbox"' in reader.page
 
 
 async def test_a_row_decides_and_the_list_says_so(porch: Porch) -> None:  # noqa: F811
@@ -305,6 +309,34 @@ async def test_a_row_rejects_in_one_press(porch: Porch) -> None:  # noqa: F811
     assert (answer.status_code, answer.headers["location"]) == (303, f"/inbox?done={asked}")
     assert await voted(porch) == ["page_row"]
     assert await status(porch, asked) == "rejected"
+
+
+async def test_the_list_goes_on_with_the_row_after_the_decided_one(porch: Porch) -> None:  # noqa: F811
+    """A row's form names the row that follows, or for the last row the one before; a forged name leads nowhere."""
+    first, second = [await porch.asked(order) for order in (7, 8)]
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    named = re.findall(r'name="then" value="([^"]+)"', reader.page)
+    assert named == [second, second, first, first]
+    form = {"revision": "1", "back": "/inbox"}
+    answer = await reader.send(f"/inbox/requests/{first}/approve", form | {"then": second})
+    assert answer.headers["location"] == f"/inbox?done={first}#row-{second}"
+    answer = await reader.send(f"/inbox/requests/{second}/approve", form | {"then": "//evil.example"})
+    assert answer.headers["location"] == f"/inbox?done={second}"
+
+
+async def test_a_reason_is_asked_for_only_where_one_is_needed(porch: Porch) -> None:  # noqa: F811
+    """Reject stands before its folded reasons where it needs none, and after them where it does; none is chosen."""
+    reasons = {"reject_reasons": ("Wrong amount",)}
+    free = await porch.asked(7, asking.rule(**reasons))
+    bound = await porch.asked(8, asking.rule(reason_required=("reject",), **reasons))
+    reader = await porch.visitor("U0GRACE")
+    for request_id, before in ((free, True), (bound, False)):
+        await reader.open(f"/inbox/requests/{request_id}")
+        form = reader.page[reader.page.index('id="reject"') :]
+        assert (form.index('class="no"') < form.index("Wrong amount")) is before
+        assert ("Reject with reason" in form) is before
+        assert "checked" not in form
 
 
 async def test_a_row_leads_to_the_reason_that_is_required(porch: Porch) -> None:  # noqa: F811

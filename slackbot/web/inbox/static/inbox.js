@@ -141,13 +141,18 @@
       location.assign(`${document.activeElement.href}#${id}`);
     }
   };
+  const onward = () => {
+    const next = document.querySelector("#decide [rel=next]");
+    if (next) location.assign(next.href);
+  };
   const act = {
-    j: () => move(1),
+    j: () => (rows().length ? move(1) : onward()),
+    n: () => onward(),
     k: () => move(-1),
     a: () => reach("approve"),
     r: () => reach("reject"),
     e: () => reach("edit"),
-    u: () => location.assign("/inbox"),
+    u: () => location.assign(document.querySelector(".crumb a")?.href ?? "/inbox"),
     "/": () => document.getElementById("search") ? document.getElementById("search").focus() : location.assign("/inbox/history"),
     "?": () => keys?.showModal(),
   };
@@ -164,8 +169,14 @@
     }
   });
   // Navigating to a fragment moves the focus, in some browsers only after everything has loaded.
-  const arrive = () => requestAnimationFrame(() => setTimeout(() => reach(location.hash.slice(1))));
-  if (["#approve", "#reject", "#edit"].includes(location.hash)) {
+  const land = (id) => {
+    const target = document.getElementById(id);
+    if (!target?.matches("#next, .row .open")) return reach(id);
+    target.focus();
+    (target.closest(".row") || target).scrollIntoView({ block: "nearest" });
+  };
+  const arrive = () => requestAnimationFrame(() => setTimeout(() => land(location.hash.slice(1))));
+  if (/^#(approve|reject|edit|next|row-[0-9a-f-]+)$/.test(location.hash)) {
     if (document.readyState === "complete") arrive();
     else addEventListener("load", arrive);
   }
