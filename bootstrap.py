@@ -49,11 +49,13 @@ REGISTRY = {
 
 
 def stop(why: str) -> NoReturn:
+    """End the program with a sentence on standard error and status 2."""
     say(why)
     sys.exit(2)
 
 
 def say(line: str) -> None:
+    """Print a line on standard error, where no output of a command goes."""
     print(f"signoff: {line}", file=sys.stderr, flush=True)
 
 
@@ -77,6 +79,7 @@ def stamp() -> dict[str, Any]:
 
 
 def interpreter() -> list[str]:
+    """Return what an environment is bound to: this Python, and the checkout that it installs."""
     return [sys.version, str(ROOT)]
 
 
@@ -110,6 +113,7 @@ def place() -> None:
 
 
 def call(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command without the variables and questions that would change what pip installs."""
     pip = {"PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
@@ -153,6 +157,7 @@ def pinned(wanted: set[str]) -> str:
 
 
 def needed_for(requirement: str) -> list[str]:
+    """Return the parts that a line of `constraints.txt` is for, from its comment."""
     return requirement.rpartition("# for ")[2].strip().split(", ")
 
 
@@ -178,6 +183,7 @@ def install(parts: set[str]) -> None:
 
 
 def build(extras: list[str], *, anew: bool) -> None:
+    """Install the service, the demo and these parts, into a new environment if `anew`."""
     if anew:
         if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
             stop("this Python lacks its venv module; on Debian or Ubuntu: apt-get install python3-venv")
@@ -233,10 +239,12 @@ def pin(*how: str) -> None:
 
 
 def name_of(requirement: str) -> str:
+    """Return the name of the distribution that a pinned requirement is about."""
     return requirement.partition("==")[0].partition("[")[0]
 
 
 def main(wanted: list[str]) -> None:
+    """Make `.venv` have these parts and what it had; end at once if nothing changed."""
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the second of two makes waits
         place()

@@ -10,8 +10,7 @@ from typing import Any
 
 from signoff.canonical import canonical_bytes
 from signoff.formats import NO_MONEY, Money
-from signoff.masks import Find, TextSpan, mask_end, mask_piece, merge_spans, redact_by_name
-from signoff.values import Action
+from signoff.masks import Find, TextSpan, mask_end, mask_piece, merge_spans
 
 MAX_VALUE = 200
 """Shown characters of one value; the rest is counted."""
@@ -45,10 +44,6 @@ _LONGEST_WORD = 100
 
 def _nothing(_: str) -> Sequence[TextSpan]:
     return ()
-
-
-def describe(action: Action) -> str:
-    return tool_and_arguments(action.tool, redact_by_name(action.arguments).value)
 
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any], money: Money = NO_MONEY) -> str:
@@ -129,10 +124,12 @@ def whole_words(cut: str) -> str:
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
+    """Cut a text to `limit` characters, and count the rest (`… (+12 characters)`)."""
     return text if len(text) <= limit else f"{text[:limit]}… (+{len(text) - limit} characters)"
 
 
 def plain(value: Any) -> str:
+    """Write a text as it is, and any other value as canonical JSON, in at most 200 characters."""
     return shorten(_text(value))
 
 

@@ -54,7 +54,7 @@ def _meant(text: str) -> str:
 
 
 def _number(given: object) -> float:
-    """bool is an int to Python."""
+    """Bool is an int to Python."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise ValueError(f"must be {FORMS}")
     return float(given)

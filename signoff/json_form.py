@@ -125,6 +125,7 @@ _ANY = SchemaSerializer(core_schema.any_schema())
 
 
 def dumps_of_model(read: BaseModel) -> tuple[Any, Any]:
+    """Return both dumps of a pydantic model, by alias: as Python values, and as JSON values."""
     dump = partial(read.model_dump, by_alias=True, round_trip=True, warnings=False)
     return dump(mode="python"), dump(mode="json")
 
@@ -162,6 +163,7 @@ def phrase(item: Mapping[str, Any]) -> str:
 
 
 def shown_path(steps: tuple[int | str, ...]) -> str:
+    """Write the path of an argument for people: `$.items[2]`, and unusual names quoted in brackets."""
     return "$" + "".join(
         f".{step}" if isinstance(step, str) and _PLAIN.match(step) else f"[{step!r}]" for step in steps
     )

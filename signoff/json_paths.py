@@ -27,6 +27,7 @@ def steps_of(path: str) -> Iterator[Step]:
 
 
 def is_redacted(steps: tuple[Step, ...], redact: Iterable[str], root: str = "args") -> bool:
+    """Whether `redact` covers the value at this path; `root` is where the path begins, args or facts."""
     return any(_matches(entry, steps, root) for entry in redact)
 
 

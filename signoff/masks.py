@@ -34,6 +34,8 @@ _ABOUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
+    """A stretch of a text to mask, up to but without `end`, and the kind of secret that it is."""
+
     start: int
     end: int
     kind: str
@@ -103,6 +105,7 @@ def mask_end(text: str, end: int) -> int:
 
 
 def has_mask(text: str) -> bool:
+    """Whether a text contains a mask that says redacted; one of dots only is not found."""
     return "⟦redacted" in text
 
 
@@ -236,6 +239,7 @@ def _plain(value: Any) -> str:
 
 
 def sign(kind: str, length: int, *, tight: bool = False) -> str:
+    """Return a secret's mask; a `tight` one is the longest that is no longer than the secret."""
     full = f"⟦redacted {kind}, {length:,} character{'' if length == 1 else 's'}⟧"
     if not tight:
         return full

@@ -42,6 +42,7 @@ def is_hidden(character: str, before: str = "") -> bool:
 
 
 def is_plain(text: str) -> bool:
+    """Whether a text has only printable ASCII, so that nothing in it can be hidden."""
     return text.isascii() and text.isprintable()
 
 
@@ -157,6 +158,7 @@ def _is_status_sign(character: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_mark(character: str) -> bool:
+    """Whether a character is a combining mark, drawn onto the letter before it."""
     return unicodedata.category(character) in {"Mn", "Me", "Mc"}
 
 

@@ -65,6 +65,8 @@ class SettingsError(SignoffError):
 
 
 class Role(StrEnum):
+    """A part of the service that a process takes on; by default it takes on all of them."""
+
     WEB = "web"
     WORKER = "worker"
     SCHEDULER = "scheduler"
@@ -82,6 +84,8 @@ def _named(name: str, **more: Any) -> Any:
 
 
 class Settings(BaseSettings):
+    """A process's configuration, checked when it is read; secrets do not show in its repr."""
+
     model_config = SettingsConfigDict(extra="ignore", hide_input_in_errors=True, env_ignore_empty=True)
 
     database_url: SecretStr | None = _named("DATABASE_URL", default=None)

@@ -96,5 +96,5 @@ def quoted(name: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    """libpq splits `options` at unescaped blanks."""
+    """Libpq splits `options` at unescaped blanks."""
     return re.sub(r"([\\\s])", r"\\\1", value)

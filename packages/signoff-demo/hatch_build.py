@@ -13,6 +13,8 @@ _BESIDE = Path(__file__).resolve().parents[1] / "signoff-client" / "hatch_build.
 
 
 class UrlsHook(MetadataHookInterface):  # type: ignore[misc]
+    """A build hook that takes the project's URLs from signoff-client; without a checkout, it adds none."""
+
     def update(self, metadata: dict[str, Any]) -> None:
         spec = importlib.util.spec_from_file_location("signoff_hatch_build", _BESIDE)
         if _BESIDE.is_file() and spec is not None and spec.loader is not None:

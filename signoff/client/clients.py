@@ -142,7 +142,6 @@ class ApprovalClient:
         `action` defaults to the function's name. `key`, `session`, `description` and `context` may be functions of its
         arguments; `facts` is one. Raises what `ask` raises.
         """
-
         _check_parentheses(action)
         limit = operations.WaitLimit.of(timeout)
 
@@ -237,7 +236,6 @@ class AsyncApprovalClient:
         session: TextOrFunction = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """Decorator for async functions; see `ApprovalClient.requires_approval`."""
-
         _check_parentheses(action)
         limit = operations.WaitLimit.of(timeout)
 

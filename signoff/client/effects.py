@@ -35,16 +35,22 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
+    """An effect by which an operation pauses for this many seconds."""
+
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class CallFunction:
+    """An effect by which an operation calls the program's function and gets its result or error."""
+
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LookUpFacts:
+    """An effect by which an operation looks up facts with the program's function."""
+
     function: Callable[[], Any]
 
 

@@ -28,6 +28,7 @@ FactsByTool = Mapping[str, FactsFunction] | FactsFunction | None
 
 
 def facts_of(given: FactsByTool, tool: str) -> FactsFunction | None:
+    """Return the look-up of one tool's facts, called with its arguments by name; None if there is none."""
     if callable(given):
         return lambda **arguments: given(tool, arguments)
     return given.get(tool) if given else None

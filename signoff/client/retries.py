@@ -63,12 +63,14 @@ def _is_transient(status: int, failure: Exception) -> bool:
 
 
 def content_of(answer: HttpResponse) -> Any:
+    """Return a response's JSON; None if it is empty (204). Raises ApiError if it is not JSON."""
     if answer.content is None and answer.status != 204:
         raise ApiError(answer.status, "no-json", "the answer is not JSON: is this the address of Signoff?")
     return answer.content
 
 
 def error_from(answer: HttpResponse) -> ApiError | Conflict:
+    """Return the error that a response means: AlreadyClaimed, Conflict, or else ApiError."""
     problem = answer.content if isinstance(answer.content, dict) else {}
     if "type" not in problem or "detail" not in problem:
         words = f"answered {answer.status} without problem details: is this the address of Signoff?"

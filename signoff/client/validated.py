@@ -7,6 +7,7 @@ from typing import Any
 
 
 def validates(function: Callable[..., Any]) -> bool:
+    """Whether pydantic's `validate_call` wraps this function, and so converts its arguments."""
     return hasattr(function, "raw_function")
 
 

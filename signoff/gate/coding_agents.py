@@ -82,6 +82,8 @@ class Permission:
 
 
 class Name(StrEnum):
+    """A coding agent whose hook events the gate can read and answer."""
+
     CLAUDE = "claude"
     CODEX = "codex"
     CURSOR = "cursor"
@@ -238,4 +240,5 @@ AGENTS = {
 
 
 def answer_text(agent: Name, permission: Permission) -> str:
+    """Return the JSON with which a hook answers this coding agent."""
     return json.dumps(AGENTS[agent].answer(permission))

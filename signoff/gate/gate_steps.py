@@ -41,6 +41,8 @@ class ExitCode(IntEnum):
 
 
 class GateClosed(Exception):
+    """An error that keeps the command from running, with the gate's exit code and words for the user."""
+
     def __init__(self, code: int, *words: str) -> None:
         super().__init__(*words)
         self.code = code

@@ -40,6 +40,8 @@ UNSEEN = (
 
 @dataclass(frozen=True)
 class HookSettings:
+    """A coding agent's settings file, the user's or the project's, in which only our hook is changed."""
+
     agent: Name
     match: str | None
     seconds: int

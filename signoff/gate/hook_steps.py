@@ -168,6 +168,8 @@ _LONGEST = 200
 
 
 class OpenQuestion:
+    """A key of a call's question, kept in a file until the question is closed; without a file, not kept."""
+
     def __init__(self, path: Path, file: int | None) -> None:
         kept = "" if file is None else os.read(file, _LONGEST).decode("ascii", "replace")
         self._path, self._file = path, file

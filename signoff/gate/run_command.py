@@ -25,6 +25,8 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignal(BaseException):
+    """A signal to stop (Ctrl-C, SIGTERM or SIGHUP), which handlers of ordinary errors do not catch."""
+
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.signal = number

@@ -55,6 +55,7 @@ async def continued_run(agent: Runner, run: Run) -> Run:
 
 
 async def stored_run(agent: Runner, run_id: str) -> Run | None:
+    """Return a run from the agent's database; None if it has none. Raises ValueError without a database."""
     if isinstance(agent.db, AsyncBaseDb):
         found = await agent.db.get_run(run_id)
     elif agent.db is not None:
@@ -98,10 +99,12 @@ async def paused_runs(agent: Runner) -> list[Run]:
 
 
 def is_run_of(agent: Runner, run: Run) -> bool:
+    """Whether a run is one of this very agent or team, by id."""
     return (run.team_id if isinstance(run, TeamRunOutput) else run.agent_id) == agent.id
 
 
 def has_ended(run: Run) -> bool:
+    """Whether a run can no longer be continued: it is neither paused, pending nor running."""
     return run.status not in (RunStatus.paused, RunStatus.pending, RunStatus.running)
 
 
@@ -116,6 +119,7 @@ def _asked(run: Run) -> list[str]:
 
 
 def id_of(run: Run) -> str:
+    """Return a run's id as text, because Agno types it as optional."""
     return str(run.run_id)
 
 

@@ -30,12 +30,16 @@ class WorkflowStep:
 
 @dataclass(frozen=True)
 class WorkflowMessage:
+    """A wait of a DBOS workflow for a message on this topic, for at most so many seconds."""
+
     topic: str
     seconds: float
 
 
 @dataclass(frozen=True)
 class WorkflowEvent:
+    """A value that a DBOS workflow publishes under this name; None takes an earlier value's place."""
+
     name: str
     value: str | None
 
@@ -50,6 +54,7 @@ def one_step(name: str, function: Callable[[], T]) -> Wait[T]:
 
 
 def blocking(wait: Wait[T]) -> T:
+    """Run a wait in a workflow that is a plain function, each step by DBOS, and return its result."""
     came: Any = None
     while True:
         try:

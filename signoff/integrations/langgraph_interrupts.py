@@ -33,6 +33,7 @@ class ExactModel(BaseModel):
 
 
 def not_as_expected(what: str, error: ValidationError) -> UnsupportedInterrupt:
+    """Return the error for an interrupt that does not fit its format, with what is malformed."""
     return UnsupportedInterrupt(f"the interrupt is {what} ({malformed(error)})")
 
 
@@ -82,6 +83,8 @@ def made_calls(messages: Sequence[Any]) -> tuple[str | None, list[Any]]:
 
 @dataclass(frozen=True)
 class InterruptQuestion:
+    """A question about one action of an interrupt; if it is `unusable`, nobody is asked."""
+
     action: str
     arguments: Mapping[str, Any]
     description: str | None
@@ -108,6 +111,8 @@ class InterruptRefusal:
 
 
 class InterruptFormat(Protocol):
+    """A format of interrupts: reads the questions from one, and writes the answer that it expects."""
+
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
         """`values` is the state of the graph that asks, if it is at hand. Raises UnsupportedInterrupt."""
 

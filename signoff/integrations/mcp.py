@@ -89,6 +89,8 @@ class ApprovalResult(BaseModel):
 
 
 class ApprovalTools:
+    """A set of MCP tools that ask people, tell their decision, and hand over each approval once."""
+
     def __init__(
         self,
         client: AsyncApprovalClient,

@@ -96,6 +96,7 @@ async def ask_about(
 
 
 def unusable(tool: str, error: SignoffError) -> str:
+    """Tell a model that its call was not done, and nobody was asked, because the call is unusable."""
     return f"{tool} was not done, and nobody was asked about it: {error}"
 
 
@@ -158,5 +159,6 @@ def approval_note(approval: Approval) -> str | None:
 
 
 def with_note(result: Any, approval: Approval) -> Any:
+    """Append the reviewers' notes to a tool's text for the model; any other result stays as it is."""
     note = approval_note(approval)
     return f"{result}\n{note}" if note and isinstance(result, str) else result

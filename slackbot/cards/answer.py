@@ -20,6 +20,7 @@ PAGE_OF_ANSWER = "answer"
 
 
 def answer_line(words: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:
+    """Return the thread line of a run's answer: its beginning, and a button for the whole if it is cut."""
     answer = str(body.get("text") or "")
     shown = inert.paragraph(answer, MAX_ANSWER, MAX_ANSWER_LINES) or "(nothing)"
     rows = [

@@ -48,6 +48,7 @@ class HomeView:
 
 
 def home(view: HomeView) -> Json:
+    """Return the view of one person's App Home; empty grants and limits get no part of their own."""
     count = f" ({view.waiting_count})" if view.waiting_count is not None else ""
     made = [
         *_part(

@@ -58,6 +58,7 @@ def mention(person_or_group: str) -> Json:
 
 
 def person(who: Person | None, nobody: str = "somebody") -> Json:
+    """Return a mention of a person; without one, `nobody` is shown as plain text."""
     return mention(who.user_id) if who else text(nobody)
 
 
@@ -73,6 +74,7 @@ def requester(behalf: Behalf) -> Json:
 
 
 def channel(channel_id: str) -> Json:
+    """Return a link to a channel; an invalid id becomes plain text."""
     if _CHANNEL.match(channel_id):
         return {"type": "channel", "channel_id": channel_id}
     return text(inert.line(channel_id, 60))
@@ -120,14 +122,17 @@ def bullets(items: Iterable[Json], indent: int = 0) -> Json:
 
 
 def quote(*pieces: Json) -> Json:
+    """Return a quotation for rich text; empty texts, which Slack refuses, are dropped."""
     return {"type": "rich_text_quote", "elements": [piece for piece in pieces if piece.get("text") != ""]}
 
 
 def preformatted(content: str) -> Json:
+    """Return a text as a code box for rich text; a long one is one box of several pieces."""
     return {"type": "rich_text_preformatted", "elements": texts(content)}
 
 
 def rich_text(*parts: Json) -> Json:
+    """Return a rich text block of sections, lists, quotes and boxes; Slack parses none of their text."""
     return {"type": "rich_text", "elements": list(parts)}
 
 
@@ -148,6 +153,7 @@ def labelled(content: str, accessory: Json | None = None) -> Json:
 
 
 def divider() -> Json:
+    """Return a block that draws a horizontal line."""
     return {"type": "divider"}
 
 
@@ -194,6 +200,7 @@ def option(label: str, value: str) -> Json:
 
 
 def confirm(title: str, question: str, yes: str, *, style: str) -> Json:
+    """Return the dialog that asks before a press counts; `style` (primary or danger) colours its yes."""
     return {
         "title": plain(title, 100),
         "text": plain(question, 300),
@@ -209,6 +216,7 @@ def plain(content: str, limit: int) -> Json:
 
 
 def size(part: Any) -> int:
+    """Return the weight of all texts that people see in blocks or a part of one, as Slack counts it."""
     if isinstance(part, list):
         return sum(map(size, part))
     if not isinstance(part, dict):

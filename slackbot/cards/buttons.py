@@ -44,6 +44,7 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
 
 
 def plain_row(view: RequestView) -> list[Json]:
+    """Return the buttons of a plain card, never with Approve; empty if the card has no nonce of its place."""
     if not view.place_nonce:
         return []
     value, waits = button_value(view), view.status is RequestStatus.WAITING
@@ -52,6 +53,7 @@ def plain_row(view: RequestView) -> list[Json]:
 
 
 def turning(pages: Pages, about: str) -> list[Json]:
+    """Return the row of Back and Next buttons, those that lead to a page; empty if there is only one."""
     back = [blocks.button("‹ Back", ACTION_PAGE_BACK, pages.back, about)] if pages.back else []
     forward = [blocks.button("Next ›", ACTION_PAGE, pages.forward, about)] if pages.forward else []
     return blocks.actions(*back, *forward)
@@ -131,6 +133,7 @@ def _settle(view: RequestView) -> list[Json]:
 
 
 def settling(value: str, about: str, retry_action: str, done_action: str) -> list[Json]:
+    """Return Retry and Mark as done, for a call in doubt; Retry first warns that it may happen twice."""
     retry = blocks.confirm(
         "Run it again?",
         "The first attempt may have had its effect, or may still be running: "

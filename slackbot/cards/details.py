@@ -64,6 +64,7 @@ def details_text(view: RequestView) -> str:
 
 
 def details_pages(view: RequestView) -> int:
+    """Return the number of pages that the modal with a request's details has, at least one."""
     return len(paging.in_pages(list(_content(view, Names(), None))))
 
 

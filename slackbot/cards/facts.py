@@ -24,6 +24,7 @@ def title(view: RequestView) -> str:
 
 
 def absent(view: RequestView) -> str:
+    """Say why a request shows no facts, and that everything below is the agent's own claim."""
     own = "everything below is the agent's own claim."
     if view.facts_source is None:
         return f"No facts were looked up: {own}"

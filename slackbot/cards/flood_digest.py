@@ -58,6 +58,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
 
 
 def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
+    """Return what a digest becomes once a newer one exists: a pointer to it, as a link if that is known."""
     sentence = f"More requests from {_sender(sender)} have come since. The list is now in "
     place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
     rows = [blocks.rich_text(blocks.section(blocks.text(sentence), place, blocks.text(".")))]

@@ -177,6 +177,8 @@ class OpenField:
 
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
+    """A grant's terms as entered in its form; `facts` is None where the request had none."""
+
     arguments: Mapping[str, Constraint]
     facts: Mapping[str, Constraint] | None
     anyone: bool
@@ -206,6 +208,7 @@ def open_fields(view: RequestView, choices: Mapping[str, Sequence[Any]]) -> list
 
 
 def entered_grant(submitted: Mapping[str, Any]) -> str:
+    """Return what was entered in the grant form as compact JSON, for the preview to carry along."""
     values = submitted["state"]["values"]
     found: dict[str, Any] = {}
     for block_id, inputs in values.items():
@@ -257,6 +260,7 @@ def read_grant(
 
 
 def number_text(number: Any) -> str:
+    """Write a number as JSON, as the grant form shows it and compares what is typed with it."""
     return json.dumps(number)
 
 

@@ -91,7 +91,7 @@ def without_links(text: str, limit: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """mrkdwn's three reserved characters as entities (Slack, "Formatting text for app surfaces")."""
+    """Mrkdwn's three reserved characters as entities (Slack, "Formatting text for app surfaces")."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

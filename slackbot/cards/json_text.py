@@ -39,6 +39,7 @@ def readable(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
+    """Write a value as JSON on one line; characters that could deceive a reader are escaped."""
     return _write(value, None)
 
 

@@ -19,6 +19,7 @@ WHY = "No room for this without approval."
 
 
 def parts(view: RequestView) -> list[Json]:
+    """Return a card's limits, reached ones first, at most five with the rest counted; empty without any."""
     shown = [blocks.section(blocks.text(line(view, each))) for each in in_order(view)[:MOST]]
     more = len(view.limits) - len(shown)
     if more > 0:
@@ -27,11 +28,12 @@ def parts(view: RequestView) -> list[Json]:
 
 
 def in_order(view: RequestView) -> list[LimitView]:
+    """Return a request's limits, those that are reached first; otherwise their order is kept."""
     return sorted(view.limits, key=lambda each: not each.reached)
 
 
 def line(view: RequestView, limit: LimitView) -> str:
-    """`refunds: 4,960 of 5,000 used in 24h, 999 waiting. No room for this without approval.`"""
+    """Return a limit as its request shows it: `refunds: 4,960 of 5,000 used in 24h, 999 waiting. …`."""
     root, *steps = limit.of.split(".")
     hidden = is_redacted(tuple(steps), view.rule.redact, root)
     money = Money.declared(view.rule.money).below(root, *steps)
@@ -64,6 +66,8 @@ MOST_LISTED = 40
 
 @dataclass(frozen=True, slots=True)
 class LimitLine:
+    """A row in the list of limits: how much of a limit is used, how much waits, and for whom."""
+
     limit: Limit
     whose: str
     """An agent, or the reader; empty for the total."""
@@ -75,6 +79,7 @@ class LimitLine:
 
 
 def limit_list(lines: Sequence[LimitLine]) -> Card:
+    """Return the answer that lists limits over time, at most 40; a sentence if the policy has none."""
     if not lines:
         return Card("The policy has no limits over time.", [])
     heading = blocks.section(blocks.text("Limits over time", bold=True))
@@ -85,6 +90,7 @@ def limit_list(lines: Sequence[LimitLine]) -> Card:
 
 
 def limits_of(lines: Sequence[LimitLine], most: int) -> Json:
+    """Return up to `most` limits as bullets; a last one counts the rest and names the command for them."""
     shown = [limit_words(each) for each in lines[:most]]
     if (more := len(lines) - most) > 0:
         shown.append(f"… and {more:,} more: `signoff limits` lists all of them")
@@ -92,7 +98,7 @@ def limits_of(lines: Sequence[LimitLine], most: int) -> Json:
 
 
 def limit_words(line: LimitLine) -> str:
-    """`refunds for agent billing: 4,960 of 5,000 used in 24h, 999 waiting. Beyond it, people are asked.`"""
+    """Return a limit as lists show it: `refunds for agent billing: 4,960 of 5,000 used in 24h, 999 waiting. …`."""
     limit = line.limit
     numbers = standing(
         limit.of, limit.within, line.used, line.waiting, limit.max, hidden=line.hidden, money=line.money

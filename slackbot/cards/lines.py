@@ -182,6 +182,7 @@ def _closed(body: Mapping[str, Any], delivery_id: object | None) -> Card:
 
 
 def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
+    """Return a run's thread line; a failed run gets Resume, a call in doubt the buttons that settle it."""
     kind = str(body.get("line"))
     words, label = RUN_LINES.get(kind) or _unknown(kind)
     if kind == "answer":
@@ -250,6 +251,7 @@ def run_words(run: RunView) -> str:
 
 
 def until(run: RunView) -> list[Json]:
+    """Return until when a sleeping run sleeps, as pieces of text; empty for any other run."""
     if run.sleeping_until is None or run.standing is not Hold.SLEEPING:
         return []
     return [blocks.text(" until "), blocks.moment(run.sleeping_until)]

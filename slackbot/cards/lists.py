@@ -65,6 +65,8 @@ _USAGE = {
 
 @dataclass(frozen=True, slots=True)
 class AgentLine:
+    """A loaded agent in a list: its name, its version, and the names of its tools."""
+
     name: str
     version: str
     tools: tuple[str, ...] = ()
@@ -114,6 +116,7 @@ def run_list(
     more: bool = False,
     cancellable: frozenset[UUID] = frozenset(),
 ) -> Card:
+    """Return the answer that lists runs; `more` says that others exist, `cancellable` which get Cancel."""
     if not runs:
         return _text_card("No agent has run yet.")
     made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]
@@ -121,6 +124,7 @@ def run_list(
 
 
 def agent_list(agents: Sequence[AgentLine]) -> Card:
+    """Return the answer that lists loaded agents; without any, it names the setting that loads them."""
     if not agents:
         return _text_card("No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
     made = [blocks.rich_text(blocks.bullets(_agent_row(agent) for agent in agents[:MAX_ROWS]))]
@@ -128,6 +132,7 @@ def agent_list(agents: Sequence[AgentLine]) -> Card:
 
 
 def run_started(run: RunView) -> Card:
+    """Tell the person who started an agent that its run has begun, and where its thread opens."""
     where = [blocks.text(" Its thread opens in "), blocks.channel(run.channel_id)] if run.channel_id else []
     name = blocks.text(inert.line(run.agent, 80), bold=True)
     row = blocks.section(name, blocks.text(" has started."), *where)
@@ -135,6 +140,7 @@ def run_started(run: RunView) -> Card:
 
 
 def usage(command: str) -> Card:
+    """Return the help for a command: its forms, and what each does; for an unknown command, all forms."""
     known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
     items = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
     text = inert.mrkdwn(f"How to use it: {'; '.join(what for what, _ in known)}", 1000)
@@ -216,6 +222,8 @@ MOST_GRANTS = 20
 
 @dataclass(frozen=True, slots=True)
 class GrantLine:
+    """A live grant in a list: how often it has been used, of how many times, and when it ends."""
+
     id: UUID
     description: str
     uses: int
@@ -224,6 +232,7 @@ class GrantLine:
 
 
 def grant_list(lines: Sequence[GrantLine]) -> Card:
+    """Return the answer that lists the grants a person may revoke, each with a Revoke button."""
     if not lines:
         return Card("There are no grants that you may revoke.", [])
     heading = blocks.rich_text(blocks.section(blocks.text("Grants", bold=True)))
@@ -232,6 +241,7 @@ def grant_list(lines: Sequence[GrantLine]) -> Card:
 
 
 def grant_rows(lines: Sequence[GrantLine], most: int) -> list[Json]:
+    """Return the rows of up to `most` grants, each with Revoke; a last row counts those left out."""
     rows: list[Json] = []
     for each in lines[:most]:
         about = each.description if inert.line(each.description, 10) else short_id(each.id)

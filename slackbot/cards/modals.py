@@ -46,6 +46,7 @@ def modal(
 
 
 def skeleton_modal(heading: str) -> Json:
+    """Return the modal that opens at once, and asks for a moment until its content is looked up."""
     return notice_modal(heading, "One moment …")
 
 
@@ -72,5 +73,6 @@ def _named(sentence: str) -> Iterator[Json]:
 
 
 def list_modal(heading: str, lists: Sequence[Card]) -> Json:
+    """Return a modal with the blocks of several list answers, one below the other."""
     rows = [block for each in lists for block in each.blocks]
     return modal(heading, blocks.with_ids(rows, heading), close="Close")

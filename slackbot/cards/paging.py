@@ -39,6 +39,8 @@ def in_pages(content: Sequence[Json]) -> list[list[Json]]:
 
 
 def turns(what: str, page: int, pages: int, **query: object) -> Pages:
+    """Return the page values before and after this page of `pages`, counted from 1; None at either end."""
+
     def to(number: int) -> str | None:
         return page_value(what, **query, page=number) if 1 <= number <= pages else None
 

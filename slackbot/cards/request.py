@@ -91,6 +91,7 @@ def unreadable(view: RequestView) -> str | None:
 
 
 def named_in(view: RequestView) -> list[str]:
+    """Return the Slack ids whose names a request's card needs: its approvers and its requester."""
     asked_for = view.behalf.requester
     return [*view.approvers, *([asked_for.user_id] if asked_for else [])]
 
@@ -120,6 +121,7 @@ def _description(view: RequestView) -> list[Json]:
 
 
 def facts_blocks(view: RequestView) -> list[Json]:
+    """Return a request's facts, or why there are none; if it was asked again, first what has changed."""
     parts: list[Json] = []
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_CHANGES, view.money_in("facts"))
@@ -138,6 +140,7 @@ def facts_blocks(view: RequestView) -> list[Json]:
 
 
 def limits_blocks(view: RequestView) -> list[Json]:
+    """Return a request's limits over time as a block; empty if none applies."""
     lines = limits.parts(view)
     return [blocks.rich_text(*lines)] if lines else []
 
@@ -166,6 +169,7 @@ def _arguments(view: RequestView, limit: int) -> list[Json]:
 
 
 def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
+    """Return why a waiting request has no Approve; empty if nothing is withheld, or it no longer waits."""
     if not withheld or view.status is not RequestStatus.WAITING:
         return []
     title = blocks.text("Approve is withheld: ", bold=True)
@@ -173,6 +177,7 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
 
 
 def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:
+    """Say for whom and by which agent a request is asked, under which checkpoint, and what it needs."""
     asserted = _asserted(view.requester_asserted)
     agent = f"{inert.line(view.chain, 160)}, version {inert.line(view.agent_version, 40)}"
     run = [blocks.text(" · "), blocks.link(permalink, "its run")] if permalink else []
@@ -249,6 +254,7 @@ def plain_request_card(view: RequestView, *, delivery_id: object | None, findabl
 
 
 def plain_message(card: Card, *, findable: bool) -> Card:
+    """Return a card as mere text, for when Slack refuses its blocks; `findable` keeps its metadata."""
     text = card.text if len(card.text) <= blocks.TEXT_LIMIT else ""
     said = [{"type": "section", "text": {"type": "mrkdwn", "text": text}}] if text else []
     rows = blocks.with_ids([*said, _section(_SHORTENED_LINE)], "plain")

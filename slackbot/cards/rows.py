@@ -16,6 +16,7 @@ MAX_WORDS = 160
 
 
 def request(line: RequestLine) -> list[Json]:
+    """Return the rows of a request in a list: its title, then its state, origin, deadline, channel and id."""
     return [
         _title(line),
         _below(
@@ -43,6 +44,7 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
 
 
 def run(view: RunView, *, cancellable: bool) -> list[Json]:
+    """Return the rows of a run in a list: its task, then its state, requester, channel and id."""
     title = f"{inert.line(view.chain, 80)}: {inert.line(view.task, MAX_WORDS)}"
     below = _below(
         [blocks.text(run_words(view), bold=True), *until(view)],

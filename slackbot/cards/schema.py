@@ -15,6 +15,8 @@ LONG_TEXT = 80
 
 
 class InputKind(Enum):
+    """A kind of form input for a property; JSON takes any value, and a FIXED one cannot be changed."""
+
     TEXT = "text"
     LONG_TEXT = "long_text"
     CHOICE = "choice"

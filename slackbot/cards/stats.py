@@ -16,6 +16,7 @@ MORE = "The Reports page of your inbox shows all of this in charts: "
 
 
 def stats(report: Report) -> Card:
+    """Return a report in words: what waits, outcomes, times, and votes by agent, checkpoint and reviewer."""
     about = "the whole workspace" if report.everything else "the requests that you may see"
     heading = f"The last {report.days} days, for {about}"
     lines = [
@@ -53,6 +54,7 @@ def votes_text(votes: ReviewerVotes) -> str:
 
 
 def median_text(seconds: float | None) -> str:
+    """Write a median of seconds as the end of a sentence (`; median 4 min`); empty for None."""
     return "" if seconds is None else f"; median {roughly(seconds)}"
 
 

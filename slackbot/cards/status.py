@@ -248,7 +248,7 @@ def _asked_again(view: RequestView) -> Iterator[Json]:
 
 
 def _by(view: RequestView, named: int = blocks.MAX_NAMED) -> list[Json]:
-    """ " by @Grace, today at …"; a moment includes its own "at"."""
+    """Return who decided, and when: " by @Grace, today at …"; a moment includes its own "at"."""
     decision = view.decision
     if decision is None:
         return []

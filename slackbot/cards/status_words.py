@@ -13,12 +13,14 @@ SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 
 
 def of_request(standing: RequestStatus | ApprovalState) -> str:
+    """Return the words for a request's state, or for what has become of its approval."""
     if isinstance(standing, ApprovalState):
         return _APPROVAL_WORDS.get(standing, f"{OUTCOMES[RequestStatus.APPROVED].title}, {standing.value}")
     return OUTCOMES[standing].title
 
 
 def of_run(standing: RunStatus | CallOutcome | ExecutionStatus | Hold) -> str:
+    """Return the words for a run's state, what holds it, or how its call has ended."""
     # Equal texts of two enumerations are one key.
     return _ENDING_WORDS[standing] if isinstance(standing, CallOutcome) else _RUN_WORDS[standing]
 
@@ -29,6 +31,7 @@ def progress(given: int, needed: int) -> str:
 
 
 def approvals(view: RequestView) -> int:
+    """Count the approvals among a request's votes, for progress such as `1 of 2 approvals`."""
     return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
 
 

@@ -40,6 +40,8 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownValues:
+    """A readable form of some values as blocks, with how many values and characters were left out."""
+
     parts: list[Json]
     values_left_out: int = 0
     characters_left_out: int = 0
@@ -77,6 +79,7 @@ def edits(changed: Iterable[tuple[str, Any, Any]], limit: int, money: Money = NO
 
 
 def below(money: Money, path: str) -> Money:
+    """Return the declared currencies below a JSON path; none if a mask stands in the path."""
     try:
         return money.below(*steps_of(path))
     except ValueError:  # a mask stands in the path

@@ -123,6 +123,7 @@ class ButtonValue:
 
 
 def button_value(view: RequestView, execution_id: UUID | None = None) -> str:
+    """Return the claim that a request's button carries. Raises ValueError for an invalid place nonce."""
     return str(ButtonValue(view.place_nonce, view.id, view.revision, execution_id))
 
 

@@ -121,6 +121,7 @@ def opened(name: str) -> Any:
 
 
 def main() -> None:
+    """Run the command line; a SignoffError becomes masked lines and an exit code, Ctrl-C exits with 130."""
     if sys.argv[1:2] == ["hook"] and answers_at_once(sys.argv[2:]):
         return
     import_module("agent")  # before a module named `agent` in the current folder can shadow it
@@ -150,6 +151,7 @@ def _fail(error: SignoffError) -> NoReturn:
 
 
 def masked(line: str) -> str:
+    """Mask the secrets in an error line for the terminal; words after a setting's name stay readable."""
     from slackbot.masking import clean_now  # noqa: PLC0415 - slow to import
 
     return clean_now(line, assigned=False)

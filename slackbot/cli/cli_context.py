@@ -123,6 +123,8 @@ def with_database_at(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
+    """Run work with the database at this URL. Raises SignoffError if its schema is not current."""
+
     async def do() -> T:
         async with open_database(configured, url) as db:
             return await work(db, *args, **kwargs)

@@ -141,6 +141,7 @@ def export(
 async def records(
     db: Database, configured: Settings, since: datetime, until: datetime, *, audit: bool
 ) -> AsyncIterator[Record]:
+    """Yield the masked records of a period: requests, then votes, then audit events if `audit` is set."""
     after = None
     while True:
         async with db.connection() as connection:

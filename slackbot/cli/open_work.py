@@ -22,6 +22,8 @@ ASKED_AGAIN = "asked again under the service's new version"
 
 
 class OpenWorkChoice(StrEnum):
+    """A choice for work that an upgrade would strand: leave it, ask people again, or cancel it."""
+
     KEEP = "keep"
     ASK_AGAIN = "re-ask"
     CANCEL = "cancel"

@@ -155,6 +155,7 @@ def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoRetu
 
 
 def review(configured: Settings, view: RequestView) -> dict[str, object]:
+    """Return a request as the API shows it, ready for JSON; masking it first is the caller's part."""
     from slackbot.web.api.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI is slow to import
 
     address = configured.public_url

@@ -202,6 +202,7 @@ def _waiting(run: RunView) -> str:
 
 
 def run_record(view: RunView) -> dict[str, Any]:
+    """Return a run as JSON output prints it, with times in RFC 3339; masking it is the caller's part."""
     requester = view.requester
     return {
         "id": str(view.id),

@@ -37,18 +37,22 @@ def line(text: str, limit: int = 2000) -> str:
 
 
 def when(at: datetime | None) -> str:
+    """Write a time in UTC for a table; empty for None."""
     return formats.moment(at) if at else ""
 
 
 def rfc3339(at: datetime | None) -> str | None:
+    """Write a time for JSON output: RFC 3339 in UTC, with microseconds and Z; None stays None."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z") if at else None
 
 
 def who(person: Person | None) -> str:
+    """Write a person for a table, in at most 60 characters safe for a terminal; empty for None."""
     return line(str(person), 60) if person else ""
 
 
 def people(all_of_them: Sequence[Person], at_most: int = 100) -> str:
+    """Write people as one text safe for a terminal; those beyond `at_most` are counted."""
     return "".join(enumerated(list(map(who, all_of_them)), at_most))
 
 

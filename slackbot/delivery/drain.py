@@ -65,6 +65,8 @@ SETTLE = 3.0
 
 
 class Drain:
+    """A sender of due messages: `run` posts one channel's in order, and draws each when it is sent."""
+
     def __init__(
         self,
         db: Database,

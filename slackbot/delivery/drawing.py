@@ -27,6 +27,8 @@ _PLAIN = frozenset({"line", "team", "user", "at"})
 
 
 class MessageDrawing:
+    """A renderer of due messages: makes each a card from the facts of this moment, with secrets masked."""
+
     def __init__(
         self,
         db: Database,

@@ -52,6 +52,8 @@ class DrawingFailed(SlackError):
 
 
 class Failures:
+    """A handler of failed messages that decides whether one is tried again, posted anew or given up."""
+
     def __init__(self, db: Database, directory: Directory, admin: Destination | None, pace: float) -> None:
         self._db = db
         self._directory = directory

@@ -39,6 +39,8 @@ OVERDUE = 10.0
 
 
 class DeliveryPoller:
+    """A poller that finds channels with due messages, and keeps one drain running for each of them."""
+
     def __init__(self, db: Database, team_id: str, drain: Drain, *, pace: float = PACE) -> None:
         self._db = db
         self._team_id = team_id

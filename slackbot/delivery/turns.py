@@ -16,6 +16,8 @@ MAX_SENDERS = 100
 
 
 class Turns:
+    """A record of how much each sender has used a channel lately; the one with the least goes next."""
+
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._at = clock()

@@ -62,6 +62,7 @@ def clean_now(text: str, *, assigned: bool = True) -> str:
 
 
 def clean_error(error: BaseException) -> str:
+    """Return an error's type and message with secrets masked, for a log line."""
     message = str(error)
     return clean_now(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
@@ -107,6 +108,7 @@ def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
 
 
 def guard_tracebacks() -> None:
+    """From now on, mask secrets in the tracebacks of uncaught errors, also in threads."""
     sys.excepthook = _print
     threading.excepthook = lambda args: _print(
         args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback

@@ -49,6 +49,8 @@ _ADDRESSES = frozenset({"url", "image_url", "slack_file", "thumb_url"})
 
 
 class CleanAck(AsyncAck):
+    """An acknowledgement to Slack that masks the secrets in whatever it answers."""
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -59,6 +61,7 @@ class CleanAck(AsyncAck):
 
 
 async def clean_payload(payload: T) -> T:
+    """Mask tokens in a payload for Slack; ids and states that are read back stay as they are."""
     if not payload:  # a bare acknowledgement waits for no thread
         return payload
     return await off_the_loop(lambda find: _clean(payload, find))

@@ -113,6 +113,7 @@ async def clean_view(view: RequestView) -> RequestView:
 
 
 async def clean_run(run: RunView, hidden: Hidden = ()) -> RunView:
+    """Return a run with its secrets masked, and with them the values in `hidden`."""
     return (await clean_runs([run], hidden))[0]
 
 
@@ -156,6 +157,8 @@ async def clean_bodies(bodies: Sequence[Mapping[str, Any]], hidden: Hidden = ())
 async def clean_description(
     text: str, action: Action, facts: Mapping[str, Any] | None, redact: Sequence[str]
 ) -> str:
+    """Mask in an action's description the values that its arguments or facts hide by key or policy."""
+
     def hidden() -> Hidden:
         values = (("args", action.arguments), ("facts", facts))
         found = [pair for root, value in values for pair in redact_by_name(value, redact, root).hidden]
@@ -167,6 +170,7 @@ async def clean_description(
 
 
 async def clean_value(value: T, hidden: Hidden = (), redact: Sequence[str] = ()) -> T:
+    """Return a JSON value with its secrets masked: by pattern, by key, by `redact`, and those in `hidden`."""
     return await off_the_loop(lambda find: redact_value(value, find=find, redact=redact).value, hidden)
 
 
@@ -185,6 +189,7 @@ async def is_scanned(
 
 
 async def clean_text(text: str, hidden: Hidden = ()) -> str:
+    """Return a text with its tokens masked, and with them the values in `hidden`."""
     return await off_the_loop(lambda find: mask(text, find(text)), hidden)
 
 
@@ -212,6 +217,7 @@ async def hidden_values(view: RequestView) -> Hidden:
 
 
 def hidden_in_run(values: RunValues | None) -> Hidden:
+    """Return the values that a run's calls hide by key or policy, each with its kind; empty for None."""
     if values is None:
         return ()
     # A call is made before its own checkpoint is known.

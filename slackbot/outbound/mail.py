@@ -90,6 +90,8 @@ def _named_facts(view: RequestView) -> list[tuple[str, str]]:
 
 
 class Mailer:
+    """A sender of e-mail through the configured server, which it reaches anew for each message."""
+
     def __init__(self, server: MailServer, sender: str) -> None:
         self._server = server
         self.sender = sender

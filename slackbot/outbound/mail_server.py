@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
+    """An address of a mail server, with the login if it needs one; its repr leaves the password out."""
+
     host: str
     port: int
     encrypted: bool  # from the first byte (smtps); else STARTTLS

@@ -46,6 +46,7 @@ class RunOut(ResponseModel):
 
 
 async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
+    """Return the body that a webhook gets: the event, with its request and run as they are now, masked."""
     request = await view_of(ctx.db, notice.request_id)
     shown = await review(ctx, request) if request is not None else None
     run = await _run(ctx.db, notice.run_id)
@@ -59,6 +60,7 @@ async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
 
 
 async def view_of(db: Database, request_id: UUID | None) -> RequestView | None:
+    """Read the request of an outbound message; None without an id, or if the request is gone."""
     if request_id is None:
         return None
     return await db.read(views.request_view, request_id)

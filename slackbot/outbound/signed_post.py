@@ -98,6 +98,8 @@ TIMEOUT = 10.0
 
 
 class WebhookPoster:
+    """A sender of webhooks: signs each body, limits the time for an answer, and follows no redirect."""
+
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._poster = SignedPoster(allowed, seconds=TIMEOUT)
 

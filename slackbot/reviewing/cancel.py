@@ -23,7 +23,8 @@ async def cancel(
     db: Database, directory: Directory, person: Person, run_id: UUID, *, path: str, as_reviewer: bool = True
 ) -> bool:
     """End the run, also for reviewers of its requests (``as_reviewer``). False: it had ended. Raises NotFound and
-    Refused."""
+    Refused.
+    """
     _, by, channels = await _standing(db, directory, person, run_id, as_reviewer=as_reviewer)
     return await runs.cancel(db, run_id, by, channels, path=path)
 

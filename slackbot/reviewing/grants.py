@@ -73,6 +73,7 @@ def _policy(services: Services) -> Policy:
 
 
 def choices_of(registry: Registry, view: RequestView) -> dict[str, Sequence[Any]]:
+    """Return the values that the tool's schema offers, by argument; empty if the tool is not loaded here."""
     try:
         schema = schema_of(registry, view)
     except NotFound:
@@ -129,6 +130,7 @@ async def save(
 
 
 async def revocable(db: Database, directory: Directory, person: Person) -> list[LiveGrant]:
+    """Return the live grants that a person may revoke; administrators all. Raises Refused for non-members."""
     if (standing := await directory.identify(person)).refusal is not None:
         raise Refused(standing.refusal)
     found = [each for each in await db.read(views.live_grants) if each.team_id == directory.own_team_id]
@@ -140,6 +142,7 @@ async def revocable(db: Database, directory: Directory, person: Person) -> list[
 
 
 async def revocable_lines(db: Database, directory: Directory, person: Person) -> list[GrantLine]:
+    """Return the rows of the grants that a person may revoke, masked. Raises Refused for non-members."""
     found = await revocable(db, directory, person)
     texts = await clean_descriptions([each.description for each in found])
     return [

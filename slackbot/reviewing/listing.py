@@ -65,6 +65,8 @@ class ListPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FilterChoices:
+    """A filter's choices, from the latest requests in a list that the person may see."""
+
     agents: Sequence[str] = ()
     checkpoints: Sequence[str] = ()
     requesters: Sequence[str] = ()
@@ -74,6 +76,8 @@ class FilterChoices:
 
 @dataclass(frozen=True, slots=True)
 class PersonalLists:
+    """A person's lists of requests and runs, each limited to what this person may see now."""
+
     db: Database
     directory: Directory
     person: Person

@@ -22,12 +22,16 @@ _MAY_NOT = {
 
 
 class NotAMember(Refused):
+    """A refusal of a person whom Slack does not confirm as a member; `sentence` tells them why."""
+
     def __init__(self, code: Refusal) -> None:
         super().__init__(code)
         self.sentence = _MAY_NOT.get(code) or self.sentence.replace("review requests", "start agents")
 
 
 class Connected(Protocol):
+    """A connection to Slack, of which a check of members needs only the directory."""
+
     @property
     def directory(self) -> Directory: ...
 

@@ -32,6 +32,8 @@ class ChannelUnknown(NotStarted):
 
 
 class RunOptions(TypedDict, total=False):
+    """A run's optional details; a second start with the same `start_key` finds the first run."""
+
     channel_id: str | None
     start_key: str | None
     session_id: str | None

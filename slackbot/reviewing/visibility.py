@@ -91,6 +91,7 @@ async def channels_of(directory: Directory, person: Person, channel_ids: Collect
 
 
 async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
+    """Return the lines that a person may see: their own, and those of audiences that they belong to."""
     seen = await visible_audiences(directory, person, lines)
     return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
 

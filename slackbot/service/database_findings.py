@@ -27,6 +27,7 @@ SILENCE = timedelta(minutes=15)
 
 
 async def find_database(configured: Settings, database: Database | None, url: str | None) -> Finding:
+    """Report whether the database answers, stores and has a current schema; if not, what to do about it."""
     if database is None or url is None:
         return Finding("database", False, "DATABASE_URL is not set", "set it, or use --embedded")
     schema, role = configured.db_schema, configured.db_role
@@ -103,6 +104,7 @@ async def find_policy(configured: Settings, file: Policy, database: Database) ->
 
 
 async def find_work(configured: Settings, database: Database) -> AsyncIterator[Finding]:
+    """Yield findings about the backlog, messages that were given up, schedules, and sweeps that fail."""
     yield await _backlog(database)
     yield await _dead(database)
     yield await _schedules(configured, database)

@@ -56,6 +56,7 @@ def _checkpoints(policy: Policy | SignoffError) -> Finding:
 
 
 async def find_model(configured: Settings) -> Finding:
+    """Report whether the configured model can be used, by asking its provider without retries."""
     key = configured.openai_api_key
     if key is None:
         return Finding("model", False, "OPENAI_API_KEY is not set", "set it (any text for a local server)")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """A finding of `signoff doctor` about one part; `remedy` says what to do if it is not well."""
+
     part: str
     well: bool
     detail: str

@@ -40,6 +40,7 @@ _CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
+    """Set up the process's logs: one masked event per line on standard error, as text or JSON."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -38,10 +38,12 @@ def raise_limit() -> int:
 
 
 def soft_limit() -> int:
+    """Return how many files this process may have open now; unlimited counts as 1,048,576."""
     return _number(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def hard_limit() -> int:
+    """Return to how many open files this process may raise its limit; unlimited counts as 1,048,576."""
     return _number(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 

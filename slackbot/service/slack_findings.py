@@ -27,6 +27,7 @@ MAX_SKEW = 60.0
 
 
 async def find_in_slack(configured: Settings, policy: Policy) -> AsyncIterator[Finding]:
+    """Yield findings about token, scopes, clock, connection, cards, channels and groups in Slack."""
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
         return

@@ -50,6 +50,8 @@ class NotConnected(SignoffError):
 
 @dataclass(frozen=True)
 class Parts:
+    """A process's parts that exist once Slack has identified us; `edge` or `sockets` listens, or neither."""
+
     workspace: Workspace
     directory: Directory
     ctx: ListenerContext
@@ -60,6 +62,8 @@ class Parts:
 
 
 class SlackService:
+    """A process's service in Slack: connects, in the background if Slack is away, and stops in steps."""
+
     def __init__(self, settings: Settings, db: Database, policies: PolicyInForce, worker: str) -> None:
         self.parts: Parts | None = None
         self._settings = settings

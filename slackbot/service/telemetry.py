@@ -42,6 +42,8 @@ _OVER = (RunStatus.COMPLETED, RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANC
 
 
 class Ids:
+    """An id generator for OpenTelemetry that uses the ids which a span wants, and else random ones."""
+
     def generate_span_id(self) -> int:
         return tracing.wanted_span.get() or random.getrandbits(64) or 1
 
@@ -54,8 +56,10 @@ class Ids:
 
 
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether OpenTelemetry's variables ask for traces: an OTLP endpoint is set, and nothing turns it off."""
     off = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    none = environment.get("OTEL_TRACES_EXPORTER", "otlp").strip().lower() != "otlp"
+    exporters = environment.get("OTEL_TRACES_EXPORTER") or "otlp"  # the specification: empty is as if unset
+    none = "otlp" not in (each.strip().lower() for each in exporters.split(","))
     named = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     return not off and not none and any(environment.get(name) for name in named)
 
@@ -89,6 +93,8 @@ def new_provider(worker: str) -> TracerProvider:
 
 
 class Telemetry:
+    """A sender of traces: makes the spans of ended work from the database, twice a second."""
+
     def __init__(self, db: Database, provider: TracerProvider) -> None:
         self._db = db
         self._provider = provider

@@ -60,6 +60,8 @@ HASH_CONFLICT = "hash_conflict"
 
 @dataclass
 class HomeViewer:
+    """A person whose App Home is kept up to date: its pages, its pace, and what was last published."""
+
     person: Person
     allowance: Allowance
     waiting: Cursor = field(default_factory=Cursor)

@@ -49,6 +49,8 @@ _UNESCAPED = tuple((f"%{ord(character):02X}", character) for character in '"{}[]
 
 
 class SignedEndpoint:
+    """An HTTP endpoint for Slack that passes only fresh, correctly signed payloads to Bolt."""
+
     def __init__(
         self,
         app: AsyncApp,
@@ -69,7 +71,8 @@ class SignedEndpoint:
 
     async def handle(self, request: Request) -> Response:
         """401: unsigned or outdated. 413: too long. 400: unreadable. 200, empty: Slack's certificate check, or a kind
-        of payload without a listener, as over Socket Mode: people would read that Signoff does not respond."""
+        of payload without a listener, as over Socket Mode: people would read that Signoff does not respond.
+        """
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
         if stamp is None or claimed is None or not _SIGNATURE.fullmatch(claimed):

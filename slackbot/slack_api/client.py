@@ -70,6 +70,8 @@ class SlackUnavailable(SlackError):
 
 
 class SlackRefused(SlackError):
+    """An answer of Slack with an error code; `meaning` says what the code means for a message."""
+
     def __init__(self, method: str, code: str, *, needed: object = None, status: int = 0) -> None:
         reason = f"{code} (it needs {needed})" if needed else code
         super().__init__(f"{method}: Slack refuses: {reason}", status=status)
@@ -136,6 +138,7 @@ class SlackClient(AsyncWebClient):
 
 @contextmanager
 def translated(method: str, address: str) -> Iterator[None]:
+    """Turn errors of Slack's library and of the network into SlackError, which names method and address."""
     try:
         yield
     except SlackApiError as error:

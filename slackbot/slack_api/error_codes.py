@@ -6,6 +6,8 @@ from enum import Enum
 
 
 class Meaning(Enum):
+    """A meaning of Slack's error codes: who has to do what before the message can be sent, if ever."""
+
     SLOW_DOWN = "Slack wants silence for a while"
     PASSING = "Slack's own trouble; it may have taken the message all the same"
     CHANNEL = "people have to mend the channel"

@@ -21,6 +21,7 @@ def path() -> Path:
 
 
 def read() -> dict[str, Any]:
+    """Read the Slack app's manifest from its YAML file. Raises FileNotFoundError if that is missing."""
     import yaml  # noqa: PLC0415 - the service does not need it
 
     found: dict[str, Any] = yaml.safe_load(path().read_text(encoding="utf-8"))
@@ -28,6 +29,7 @@ def read() -> dict[str, Any]:
 
 
 def bot_scopes() -> list[str]:
+    """Return the scopes that the manifest asks for the bot, in its order."""
     scopes: list[str] = read()["oauth_config"]["scopes"]["bot"]
     return scopes
 

@@ -41,7 +41,8 @@ class Permalinks:
 
     async def with_card_links(self, view: RequestView) -> RequestView:
         """Add the addresses of the cards on which an expired request is asked again, and on which the action was
-        rejected before."""
+        rejected before.
+        """
         again, rejected = view.asked_again, view.rejected_before
         cards = [
             (each.channel_id, each.message_ts)

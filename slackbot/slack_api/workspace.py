@@ -32,6 +32,8 @@ class SlackRejected(SignoffError):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
+    """A Slack workspace with our bot in it, as `auth.test` names them; `team` is the name."""
+
     team_id: str
     team: str
     bot_user_id: str

@@ -136,7 +136,8 @@ async def test_asking_and_instructing_excludes(database: Database) -> None:
 
 async def test_own_words_exclude_from_what_is_proposed_later(database: Database) -> None:
     """Own words that the agent has read count for what it proposes next: a reason, and the note of an approval or of
-    Mark as done. A choice of the checkpoint's and a Retry do not."""
+    Mark as done. A choice of the checkpoint's and a Retry do not.
+    """
     run_id = await begin(database)
     reasons = {"reject_reasons": ("Wrong amount",)}
     first = await ask_about(database, run_id, 1, **reasons)

@@ -40,7 +40,8 @@ async def approved_by_all(office: Office, *people: Person, left: Person | None =
 
 async def test_card_and_thread_name_all_whose_approvals_counted(office: Office) -> None:  # noqa: F811
     """The card's headline and the thread's line name them in the order of their votes, and nobody whose vote did not
-    count."""
+    count.
+    """
     await approved_by_all(office, LINUS, GRACE, left=EVE)
     await office.tell_all()
     (card,) = office.cards()

@@ -118,7 +118,8 @@ async def test_without_an_admin_channel(office: Office) -> None:  # noqa: F811
 
 async def test_a_group_is_emptied(office: Office) -> None:  # noqa: F811
     """When the event comes, one message per set of reviewers says which request waits, and how many more do; other
-    requests are not named, and nothing is said twice."""
+    requests are not named, and nothing is said twice.
+    """
     office.open_admin_channel()
     office.slack.workspace.add_usergroup("S0OTHERS", "others", ["U0GRACE"])
     for order in range(3):
@@ -191,7 +192,8 @@ async def test_a_lost_event_is_found_by_the_hourly_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without any event, all waiting requests are counted again after an hour, and no earlier; while Slack does not
-    answer, the look is repeated."""
+    answer, the look is repeated.
+    """
     office.open_admin_channel()
     check = office.drains[0].reviewers
     check._again = 0.01
@@ -211,7 +213,8 @@ async def test_a_lost_event_is_found_by_the_hourly_look(
 
 async def test_an_outage_costs_little(office: Office) -> None:  # noqa: F811
     """While Slack describes nobody, a look asks about three accounts, however many people review and requests wait;
-    each further look comes after twice as long."""
+    each further look comes after twice as long.
+    """
     people = [f"U1{number:03d}" for number in range(20)]
     for user in people:
         office.slack.workspace.add_member(user, user.lower())
@@ -234,7 +237,8 @@ async def test_an_outage_costs_little(office: Office) -> None:  # noqa: F811
 
 async def test_what_stays_unknown_holds_up_nothing_else(office: Office) -> None:  # noqa: F811
     """Reviewers whom Slack never names are asked about again by themselves: all other requests are counted once an
-    hour, and reported."""
+    hour, and reported.
+    """
     await ask(office.db, rule())
     await ask(office.db, rule(approvers=("channel",)))
     office.slack.workspace.channels["C0REVIEW"].members.clear()

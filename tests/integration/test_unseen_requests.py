@@ -183,7 +183,8 @@ async def test_a_card_after_its_digest_that_slack_took_shows_that_it_expired(
     accepted: bool,
 ) -> None:
     """The drain dies after Slack has the card, and its request expires: no button of it stays. Without a card, nothing
-    follows: the digest told of it."""
+    follows: the digest told of it.
+    """
     office.drains[0] = office.drain(cards_per_minute=2)
     for _ in range(3):
         await ask(office.db)

@@ -121,7 +121,8 @@ async def test_members_of_an_organisation(
     refusal: Refusal | None,
 ) -> None:
     """A member is known by our workspace's id, whichever workspace of the organisation is their home; who is not a
-    member of ours stays an outsider, and nobody has rights under another workspace's id."""
+    member of ours stays an outsider, and nobody has rights under another workspace's id.
+    """
     slack.workspace.add_member("U0HANA", "hana", team_id=home, workspaces=workspaces)
     member = await directory.member(Person(claimed, "U0HANA"))
     judged = await directory.standing(member.person, ["U0HANA"], REVIEW)
@@ -277,7 +278,8 @@ async def test_a_large_group_is_not_counted_to_its_end(
     slack: SlackSandbox, directory: Directory, reviewers_at: list[int], enough: int, expected: ReviewerCount
 ) -> None:
     """A group of 400 guests costs at most twenty look-ups, however often it is counted; what is left is said to be
-    uncounted, and who is known already counts."""
+    uncounted, and who is known already counts.
+    """
     people = [f"U1{number:03d}" for number in range(400)]
     for number, user in enumerate(people):
         slack.workspace.add_member(user, user.lower(), is_restricted=number not in reviewers_at)

@@ -60,6 +60,7 @@ def gather_evidence(
 
 
 def write(workdir: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
+    """Write a demo's evidence as a JSON file named after its beginning, and return the file's path."""
     workdir.mkdir(parents=True, exist_ok=True)
     path = workdir / f"{began:%Y-%m-%dT%H-%M-%S-%f}.json"
     path.write_text(json.dumps(evidence, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

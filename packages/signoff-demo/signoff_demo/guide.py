@@ -118,6 +118,7 @@ class Guide:
 
 
 def welcome(workspace: SandboxWorkspace) -> None:
+    """Post the guide's welcome, without notifying the service."""
     say(workspace, WELCOME)
 
 

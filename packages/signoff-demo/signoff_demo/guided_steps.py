@@ -13,6 +13,7 @@ NAMES = {ADA: "Ada", GRACE: "Grace", LINUS: "Linus"}
 
 
 def run_as_ada(command: str) -> dict[str, Any]:
+    """Return the act of a step in which Ada runs this command in the channel of agents."""
     return {"as": ADA, "channel": AGENTS, "command": command}
 
 
@@ -29,10 +30,12 @@ def on_card(text: str, person: str, words: str, status: str, press: Press | None
 
 
 def approving(person: str) -> Press:
+    """Return the press by which this person approves a card."""
     return lambda actors, card: actors.approve(person, card)
 
 
 def rejecting(person: str, **reason: str) -> Press:
+    """Return the press by which this person rejects a card, with `reason` as fields of the form."""
     return lambda actors, card: actors.reject(
         person, card, {f"signoff:{name}": text for name, text in reason.items()}
     )
@@ -55,6 +58,7 @@ def order(number: int, expected: str, within: float = LOOK_SECONDS) -> Proof:
 
 
 def open_inbox(channel: str) -> Step:
+    """Return the step in which Grace asks for her sign-in link and opens the inbox."""
     return Step(
         "Open Grace's inbox. It is a new tab; press *Sign in* there.",
         lambda seen: seen.received_ephemeral(GRACE, "/sign-in/link/"),

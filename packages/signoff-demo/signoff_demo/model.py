@@ -14,6 +14,7 @@ PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 @asynccontextmanager
 async def scripted() -> AsyncIterator[dict[str, str]]:
+    """Run the scripted model within the block, and yield the settings that lead the service to it."""
     async with ScriptedModel() as model:
         yield {
             "OPENAI_API_KEY": "sk-scripted",

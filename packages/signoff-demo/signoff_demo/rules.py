@@ -107,6 +107,8 @@ SECONDS_AUTO = 4
 
 @dataclass(frozen=True)
 class DemoPolicy:
+    """A demo's policy: the file's text, what it means, and remarks to print about it."""
+
     text: str
     policy: Policy
     remarks: tuple[str, ...] = ()
@@ -132,6 +134,7 @@ def folder_policy(workdir: Path) -> DemoPolicy:
 
 
 def workspace_of_agents() -> SandboxWorkspace:
+    """Return the demo's workspace with a channel for reviews, of which everybody is a member."""
     workspace = demo_workspace()
     everybody = workspace.channels["C0GENERAL"].members
     return workspace.add_channel("C0REVIEWS", REVIEWS.removeprefix("#"), everybody)

@@ -41,5 +41,6 @@ _ROOMS = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register all listeners with Bolt; the one that catches what no other takes comes last."""
     for room in (*_ROOMS, catch_all):
         room.register(app, ctx)

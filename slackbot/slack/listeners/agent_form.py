@@ -33,6 +33,8 @@ NOT_KNOWN = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the form that starts an agent: choosing one redraws it, submitting it starts a run."""
+
     @app.action(ACTION_AGENT)
     async def chosen(ack: AsyncAck, body: dict[str, Any]) -> None:
         await ack()
@@ -81,6 +83,7 @@ async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
 
 
 def forms(ctx: ListenerContext) -> list[AgentForm]:
+    """Return each loaded agent as the form that starts one offers it, with its inputs."""
     return [AgentForm(agent.name, agent.description, agent.inputs) for agent in ctx.agents]
 
 

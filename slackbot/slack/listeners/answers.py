@@ -33,6 +33,8 @@ NOT_VISIBLE = "There is no such answer that you may see."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the button that shows a run's whole answer in a modal."""
+
     @app.action(ACTION_ANSWER)
     async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
         what, query = parse_page_value(body["actions"][0].get("value")) or ("", {})

@@ -56,6 +56,8 @@ def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) 
 
 
 def on_id(work: Callable[[ListenerContext, dict[str, Any], UUID], Awaitable[str | None]]) -> Work:
+    """Wrap work on an id as a button's work; a value that is no id gets the reply for old buttons."""
+
     async def with_id(ctx: ListenerContext, body: dict[str, Any]) -> str | None:
         found = parse_id(body["actions"][0].get("value"))
         return await work(ctx, body, found) if found else OLD_BUTTON

@@ -22,6 +22,7 @@ OVER = "This run had already ended, so there was nothing to cancel."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the Cancel button of runs, which stands in lists and in App Home."""
     add_button(app, ctx, ACTION_CANCEL_RUN, on_id(_cancel))
 
 

@@ -46,6 +46,8 @@ Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | 
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the buttons of request cards: votes, edits, asking again, grants and settlements."""
+
     def button(action_id: str, work: Work) -> None:
         add_button(app, ctx, action_id, partial(_on_click, work))
 

@@ -37,6 +37,8 @@ FILE_SENT = "Everything about this request, as of when you asked for it."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the buttons that open a request's details, and the one that sends them as a file."""
+
     @app.action(ACTION_DETAILS)
     async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
         click = ButtonClick.read(body)
@@ -77,6 +79,7 @@ async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], reque
 
 
 async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:
+    """Draw a page of a request's details into an open modal; a failure is shown there as a sentence."""
     await modals.fill(ctx, view_id, HEADING, _details(ctx, person, request_id, page))
 
 

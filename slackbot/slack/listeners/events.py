@@ -31,6 +31,8 @@ _NO_REVIEWER = ("deleted", "is_restricted", "is_ultra_restricted")
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the events of opened App Homes, and those of people, groups and channels that change."""
+
     @app.event("app_home_opened")
     async def opened(event: dict[str, Any], body: dict[str, Any]) -> None:
         """Also of the Messages tab, which Signoff does not use."""

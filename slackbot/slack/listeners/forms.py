@@ -52,6 +52,8 @@ Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[FormEr
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the submissions of vote, edit and grant forms."""
+
     def form(callback_id: str, work: Work) -> None:
         @app.view(callback_id)
         async def submitted(ack: AsyncAck, body: dict[str, Any], view: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ FORM_NOT_OPENED = (
 
 
 async def open_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    """Open a waiting request's grant form; returns a sentence if no grant is allowed. Raises Refused."""
     view = await waiting_card_of(ctx, click)
     await grants.check_giver(ctx.directory, click.person, view)
     try:
@@ -79,6 +80,7 @@ async def preview(ctx: ListenerContext, click: ButtonClick, submitted: dict[str,
 
 
 async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, Any]) -> FormError | None:
+    """Approve the request and propose the grant as previewed; returns what to show if that is refused."""
     view = await card_of(ctx, click)
     _, _, entered = (submitted.get("private_metadata") or "").partition("\n")
     outcome = json.loads(entered)
@@ -94,6 +96,7 @@ async def save(ctx: ListenerContext, click: ButtonClick, submitted: dict[str, An
 
 
 async def revoke(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    """Revoke the grant of a card; returns a sentence if it had ended, or the person may not revoke it."""
     view = await card_of(ctx, click)
     outcome = await _revoke(ctx, body, view.id, click.path)
     details.show_change(ctx, click, body)
@@ -101,6 +104,7 @@ async def revoke(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any])
 
 
 async def revoke_listed(ctx: ListenerContext, body: dict[str, Any], grant_id: UUID) -> str | None:
+    """Revoke a grant from a list or App Home; returns the reply, or None where App Home shows the change."""
     if (body.get("view") or {}).get("type") == "home":
         outcome = await _revoke(ctx, body, grant_id, HOME_PATH)
         ctx.homes.refresh(person_of(body))

@@ -132,6 +132,7 @@ async def page(ctx: ListenerContext, person: Person, what: str, query: Query) ->
 
 
 async def recent_runs(ctx: ListenerContext, person: Person) -> Card:
+    """Return the answer that lists the latest runs a person may see, masked, with Cancel for their own."""
     lists = _lists(ctx, person)
     seen = await lists.latest_runs()
     shown = await without_secrets(ctx.db, seen[:PAGE])
@@ -171,6 +172,8 @@ FAILED = "The list could not be looked up. Please try again."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the buttons that open a list in a modal, and those that turn a list's pages."""
+
     async def turned(ack: AsyncAck, body: dict[str, Any]) -> None:
         await ack()
         read = parse_page_value(body["actions"][0].get("value"))

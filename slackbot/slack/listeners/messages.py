@@ -33,6 +33,7 @@ NOT_HERE = (
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register messages and mentions: replies in a thread go to its run, others may start an agent."""
     _register_deletions(app, ctx)
 
     @app.event("message")
@@ -170,6 +171,7 @@ class IncomingMessage:
 
 
 async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
+    """Start an agent for a person's direct message, and reply there if no run starts."""
     async with ctx.in_budget():
         reply = await _start(ctx, message)
     if reply is not None:

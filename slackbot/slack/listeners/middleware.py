@@ -18,6 +18,8 @@ from slackbot.slack.listeners.modals import NOT_RECORDED, on_last_input, tell
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register the checks that precede all listeners: who acts, and whether the texts can be stored."""
+
     @app.middleware
     async def under_our_workspace(
         body: dict[str, Any], ack: AsyncAck, next_: Callable[[], Awaitable[BoltResponse]]

@@ -135,6 +135,8 @@ async def in_time(work: Awaitable[T], failed: str, seconds: float = PATIENCE) ->
 async def fill(
     ctx: ListenerContext, view_id: str, heading: str, work: Awaitable[Shown], failed: str = FAILED
 ) -> None:
+    """Draw what a look-up returns into an open modal; a refusal or failure is shown there as a sentence."""
+
     async def made() -> None:
         await draw(ctx, view_id, await work)
 

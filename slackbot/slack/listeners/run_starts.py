@@ -16,11 +16,13 @@ from slackbot.slack.listeners.context import ListenerContext
 
 
 def closest_name(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a mistyped word resembles most; None if none is close."""
     close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
     return close[0] if close else None
 
 
 def split(text: str) -> tuple[str, str]:
+    """Split a text into its first word and the rest, stripped; a missing part is empty."""
     first, rest = [*text.split(maxsplit=1), "", ""][:2]
     return first, rest.strip()
 
@@ -67,6 +69,7 @@ async def begin(
 
 
 def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
+    """Return the help for a start without a known agent or without a task, with a probable command."""
     names = [agent.name for agent in ctx.agents]
     named = f"The {'agents are' if len(names) > 1 else 'only agent is'} {', '.join(names)}."
     known = named if names else "No agents are loaded."

@@ -28,6 +28,8 @@ _WHEN_FAILED = {"run": NOT_KNOWN_STARTED, "cancel": NOT_KNOWN_CANCELLED}
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register `/agent` and `/approvals`; the answer comes with the acknowledgement, for the writer only."""
+
     def command(name: str, verbs: Mapping[str, Verb], hidden: Mapping[str, Verb]) -> None:
         @app.command(name)
         async def command(ack: AsyncAck, body: dict[str, Any]) -> None:

@@ -24,7 +24,6 @@ NOT_FAILED = "This run was already resumed, or can no longer be resumed. Its fir
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """What follows is a line in the same thread."""
-
     add_button(app, ctx, ACTION_RESUME_RUN, on_id(_resume))
     add_button(app, ctx, ACTION_RETRY_CALL, on_id(partial(_settle, "retry")))
     add_button(app, ctx, ACTION_DONE_CALL, on_id(partial(_settle, "done")))

@@ -1,0 +1,1 @@
+"""The API of programs: ask, wait, claim, report, and run agents."""

@@ -239,6 +239,7 @@ _BEGUN = (CallState.CLAIMED, CallState.DELEGATED, CallState.IN_DOUBT, CallState.
 
 
 async def ended_tools(ctx: WebContext, run_id: UUID) -> set[UUID]:
+    """Return the ids of a run's tool calls that have a result, so that a stream does not repeat them."""
     return {each.tool_call_id for each in (await known_run(ctx, run_id)).tools if each.result is not None}
 
 

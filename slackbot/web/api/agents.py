@@ -155,6 +155,7 @@ class Cancelled(ResponseModel):
 
 
 def question(description: str) -> str:
+    """Word an action's description as a question, unless it already ends as one."""
     return description if description.endswith("?") else f"Should I proceed: {description}?"
 
 

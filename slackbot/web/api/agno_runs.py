@@ -116,6 +116,7 @@ async def say(ctx: WebContext, caller: Principal, agent_name: str, said: Message
 
 
 async def latest_run(ctx: WebContext, caller: Principal, agent: str, session_id: str | None) -> UUID | None:
+    """Return the key's latest run with this agent in a session; None without a session or such a run."""
     if session_id is None:
         return None
     return await ctx.db.read(views.run_of_session, caller.name, session_id, agent)

@@ -62,6 +62,8 @@ KINDS = [kind.value for kind in TYPES]
 
 @dataclass(frozen=True, slots=True)
 class EventPosition:
+    """A place in the stream of events: the id of an event, and when it happened."""
+
     at: datetime
     id: str
 
@@ -85,10 +87,13 @@ class EventPosition:
 
 
 def event_id(event: Transition) -> str:
+    """Return an event's permanent id, made of its time, subject and number."""
     return f"{rfc3339(event.at)}/{event.subject}/{event.seq}"
 
 
 class Listening(Protocol):
+    """A listener of the feed, which gets each event and learns when no more follow."""
+
     def tell(self, event: Transition) -> bool:
         """Return False if the queue is full."""
 

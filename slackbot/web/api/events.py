@@ -71,6 +71,8 @@ def stream_place(request: Request, caller: Principal) -> StreamPlace:
 
 
 class Events(HeldStream):
+    """A response of server-sent events that nobody caches; its place is given back when it ends."""
+
     def __init__(self, lines: AsyncIterator[str], place: StreamPlace) -> None:
         super().__init__(lines, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self.place = place
@@ -156,6 +158,7 @@ async def _still_valid(db: Database, secret: str) -> bool:
 
 
 def line(event: Transition, run_id: UUID | None = None) -> str:
+    """Write an event for a stream, with ids and state as JSON and never any content of a request."""
     kind = AuditKind(event.event)
     of_run = {} if run_id is None else {"run_id": str(run_id)}
     data = of_run | {

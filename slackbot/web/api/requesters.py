@@ -18,6 +18,7 @@ UserId = Annotated[str, Field(pattern=SLACK_USER.pattern, description="A person'
 
 
 def is_user_id(named: str) -> bool:
+    """Whether a text has the form of a Slack user id; nobody is looked up."""
     return SLACK_USER.problem(named) is None
 
 

@@ -159,6 +159,7 @@ async def _lines(ctx: WebContext, feed: Feed, record: _RunRecord, secret: str) -
 
 
 async def may_still_see(ctx: WebContext, secret: str, run_id: UUID) -> bool:
+    """Whether the key is valid and may see the run; true while the key's rate limit prevents the check."""
     try:
         caller = await api_keys.authenticate(ctx.db, secret)
         if caller is None:

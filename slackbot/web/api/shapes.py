@@ -94,6 +94,8 @@ After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the 
 
 
 class ResponseModel(BaseModel):
+    """A base of response bodies: frozen, and readable from objects with attributes of the same names."""
+
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
     @classmethod
@@ -265,6 +267,7 @@ def _timeout(rule: Rule) -> float | None:
 
 
 def agent_context(view: RequestView) -> Any:
+    """Return the context of a run's request, or what the asking program gave; None if it gave none."""
     given = _program_context(view)
     return dict(view.context) if given is None else given.get("agent_context")
 
@@ -304,4 +307,5 @@ async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewO
 
 
 async def review(ctx: WebContext, view: RequestView) -> ReviewOut:
+    """Return one request as programs may see it: masked, with URLs."""
     return (await reviews(ctx, [view]))[0]

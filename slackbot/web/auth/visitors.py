@@ -90,6 +90,7 @@ def check_origin(request: Request) -> None:
 
 
 def is_secure(ctx: WebContext) -> bool:
+    """Whether the public URL is https; only then are cookies for secure connections alone."""
     return (ctx.public_url or "").startswith("https://")
 
 
@@ -112,6 +113,7 @@ def set_cookie(response: Response, ctx: WebContext, name: str, value: str, secon
 
 
 def delete_cookie(response: Response, ctx: WebContext, name: str) -> None:
+    """Have the browser delete a cookie, named and limited as it was when it was set."""
     response.delete_cookie(
         cookie_name(name, ctx), path="/", secure=is_secure(ctx), httponly=True, samesite="lax"
     )

@@ -1,0 +1,1 @@
+"""What all HTTP routes share: the server, limits of connections, problems, keys, health and metrics."""

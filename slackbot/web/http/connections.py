@@ -64,6 +64,8 @@ class _Reading(Enum):
 
 
 class HalfRead:
+    """A queue of connections that wait for bytes; beyond `most`, the oldest is closed."""
+
     def __init__(self, most: int) -> None:
         self._most = most
         self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()

@@ -135,5 +135,6 @@ class WebContext:
 
 
 def web_context(request: Request) -> WebContext:
+    """Return what all routes share, from the application that serves this request."""
     ctx: WebContext = request.app.state.ctx
     return ctx

@@ -37,6 +37,7 @@ def form_or_json(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
 
 
 def openapi_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Describe a body for OpenAPI, as JSON only although forms are read, too, and remember its model."""
     MODELS[model.__name__] = model
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     content = {

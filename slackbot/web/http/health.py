@@ -24,6 +24,8 @@ Exposition = Callable[[], Awaitable[bytes]]
 
 
 def health_routes(checks: Checks, exposition: Exposition) -> list[Route]:
+    """Return the routes `/healthz`, `/readyz` (503 and the reasons if not ready) and `/metrics`."""
+
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 

@@ -16,6 +16,8 @@ MOST = 256
 
 
 class LateRefusals:
+    """An ASGI layer that holds back each 401 for a moment; beyond a number, the oldest goes out at once."""
+
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._waiting: dict[asyncio.Future[None], None] = {}

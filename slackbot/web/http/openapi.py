@@ -87,6 +87,7 @@ _ASSETS = {
 
 @router.get("/docs")
 async def docs(request: Request) -> HTMLResponse:
+    """Serve the interactive page of the HTTP API, named after the application."""
     title: str = request.app.title
     return HTMLResponse(_PAGE.format(title=html.escape(f"{title}: the HTTP API")), headers=_HEADERS)
 
@@ -99,6 +100,7 @@ async def start() -> Response:
 
 @router.get("/docs/{name}")
 async def asset(name: str) -> Response:
+    """Serve a file of the interactive page, to be cached for a day; 404 for any other name."""
     if name not in _ASSETS:
         return problems.problem(404, "not-found", "Not found", "Not found")
     headers = {**_HEADERS, "Cache-Control": "max-age=86400"}
@@ -121,10 +123,12 @@ async def document(request: Request) -> Response:
 
 
 def operation_id(route: APIRoute) -> str:
+    """Return an operation's id in OpenAPI: the name of its route's function."""
     return route.name
 
 
 def describe(app: FastAPI) -> None:
+    """Make the application describe itself with our OpenAPI document instead of FastAPI's."""
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
 
 

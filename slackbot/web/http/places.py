@@ -119,6 +119,8 @@ class HeldPlace:
 
 
 class StreamPlace:
+    """A stream's place, counted among its owner's connections and streams until it is given back."""
+
     def __init__(self, place: HeldPlace, streams: Counter[str]) -> None:
         self._place, self._streams = place, streams
         self._name = place._name  # noqa: SLF001 - its own
@@ -132,6 +134,8 @@ class StreamPlace:
 
 
 class HeldStream(StreamingResponse):
+    """A response of server-sent events that gives its place back when it ends, even if it never began."""
+
     media_type = "text/event-stream"
     place: StreamPlace
 

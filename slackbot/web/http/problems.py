@@ -82,6 +82,7 @@ _MEANINGS = {
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI responses of these error statuses, each with problem details."""
     content = {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}
     return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
 
@@ -89,6 +90,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def problem(
     status: int, kind: str, title: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
 ) -> JSONResponse:
+    """Return a response with problem details (RFC 9457); `more` adds members of its own."""
     content = {"type": f"urn:signoff:{kind}", "title": title, "status": status, "detail": detail, **more}
     return JSONResponse(content, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 

@@ -44,6 +44,8 @@ class ProcessPart:
 
 
 class ServiceMetrics:
+    """A source of the service's figures, which it reads from the database every five seconds at most."""
+
     def __init__(
         self,
         db: Database,

@@ -55,6 +55,7 @@ async def cancel(request: Request, run_id: str, who: Signed, _: Form) -> Respons
 
 @router.post("/inbox/pause")
 async def pause(request: Request, who: Signed, form: Form) -> Response:
+    """Pause the agent that the form names, or all without a name. Raises NotFound for an unknown agent."""
     ctx, agent = web_context(request), _text(form.get("agent")) or None
     if agent is not None and ctx.services.registry.find(agent) is None:
         raise NotFound(agent)

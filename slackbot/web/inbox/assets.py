@@ -32,6 +32,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get(PREFIX + "/{name}")
 async def asset(name: str) -> Response:
+    """Serve a static file, to be cached for good because its name changes with its content; else 404."""
     found = next((each for each in assets().values() if each.name == name), None)
     if found is None:
         return Response("There is no such file.\n", 404, media_type="text/plain")
@@ -39,11 +40,13 @@ async def asset(name: str) -> Response:
 
 
 def address(name: str) -> str:
+    """Return the URL path of a static file, which contains part of its content's digest."""
     return f"{PREFIX}/{assets()[name].name}"
 
 
 @cache
 def assets() -> Mapping[str, Asset]:
+    """Return the static files by their plain names; they are read once."""
     return {name: _read(Path(__file__).parent / "static" / name) for name in _FILES}
 
 

@@ -20,6 +20,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/grants")
 async def show(request: Request, who: Signed) -> Response:
+    """Serve the page of the grants that the visitor may revoke, and of the limits that they may see."""
     ctx = web_context(request)
     directory = ctx.slack.directory
     found = await limits.visible(ctx.db, ctx.services.policies.last_loaded, who.person)

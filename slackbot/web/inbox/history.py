@@ -78,10 +78,12 @@ class HistoryStep:
 
 
 def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
+    """Return a request's audit events as steps that people read, in the given order."""
     return [_step(event) for event in events]
 
 
 def actor_of(actor: str) -> tuple[str | None, str]:
+    """Return an actor's Slack id, None for a system, and the name to show."""
     person = person_of(actor)
     return person.user_id if person else None, _name(actor)
 

@@ -44,6 +44,8 @@ TOO_MANY = "There are too many to count now."
 
 
 class CountedList(StrEnum):
+    """A list of the inbox whose requests can be counted exactly."""
+
     MINE = "mine"
     OTHERS = "others"
     HISTORY = "history"
@@ -54,6 +56,7 @@ _ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
 
 @router.get("/")
 async def start() -> Response:
+    """Redirect the root address to the inbox."""
     return redirect_after_form("/inbox")
 
 

@@ -28,6 +28,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/inbox/events")
 async def events(request: Request, who: Signed) -> HeldStream:
+    """Stream a sign of each change, so that an open page refreshes; one person has at most 20 streams."""
     name = str(who.person)
     place = web_context(request).places.stream(request, name, MAX_STREAMS, "Your browser")
     stream = HeldStream(_changes(request), headers={**HEADERS, "X-Accel-Buffering": "no"})

@@ -78,10 +78,12 @@ _templates = _environment()
 
 
 def page(template: str, status: int = 200, **facts: Any) -> HTMLResponse:
+    """Render a template as an HTML response with our security headers; all values are escaped."""
     return HTMLResponse(_templates.get_template(template).render(facts), status, HEADERS)
 
 
 def redirect_after_form(to: str) -> RedirectResponse:
+    """Redirect with 303, so that a reload of the next page does not send the form again."""
     return RedirectResponse(to, 303, HEADERS)
 
 
@@ -101,6 +103,8 @@ def local_address(address: str | None) -> str:
 
 
 class PageRoute(APIRoute):
+    """A route whose errors become HTML pages; a visitor who is not signed in is led to the sign-in."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 

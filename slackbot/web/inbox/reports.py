@@ -41,6 +41,8 @@ Part = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
+    """A coloured part of a bar or column, with start and length in drawing units."""
+
     kind: str
     start: float
     length: float
@@ -48,6 +50,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
+    """A bar of a chart with its label, and the same numbers in words."""
+
     label: str
     segments: tuple[Segment, ...]
     words: str
@@ -55,6 +59,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A day's column in a chart, with its outcomes; `x` is in drawing units."""
+
     day: date
     x: float
     segments: tuple[Segment, ...]
@@ -62,6 +68,7 @@ class Column:
 
 
 def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
+    """Return a bar for each class of a scale, relative to the largest, with its share in words."""
     most, whole = max(counts, default=0), sum(counts)
     return [
         Bar(name, _segments([(kind, count)], most, WIDTH), str(Share(count, whole)))
@@ -70,6 +77,7 @@ def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
 
 
 def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
+    """Return a bar of outcomes for each of the first 20 groups, relative to the group with most."""
     most = max((group.outcomes.total for group in groups), default=0)
     return [
         Bar(
@@ -82,6 +90,7 @@ def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
 
 
 def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
+    """Return a bar of votes for each of the first 20 reviewers, relative to the one with most."""
     most = max((each.votes for each in reviewers), default=0)
     return [
         Bar(
@@ -117,6 +126,7 @@ def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
 
 
 def left_out(number: int) -> str:
+    """Say how many of `number` bars a chart leaves out (`and 7 more`); empty if it shows all."""
     return f"and {number - MAX_BARS:,} more" if number > MAX_BARS else ""
 
 

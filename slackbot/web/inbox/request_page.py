@@ -43,6 +43,8 @@ _KNOWN = ("task", "transcript", "earlier_calls", "omitted")
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
+    """A call that the agent made before the one in question, as text; `arguments` may be JSON."""
+
     tool: str
     state: str
     arguments: str
@@ -51,6 +53,8 @@ class EarlierCall:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptLine:
+    """A line of a stored conversation: who said what."""
+
     role: str
     text: str
 
@@ -67,6 +71,7 @@ class RequestContext:
 
 
 def read(stored: Mapping[str, Any]) -> RequestContext | None:
+    """Parse a stored context, with unknown members as JSON in `more`; None if nothing is stored."""
     if not stored:
         return None
     rest = {name: value for name, value in stored.items() if name not in _KNOWN}
@@ -124,6 +129,8 @@ _LINK = re.compile(r"https?://[^\s\"<>\\]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class EnteredForm:
+    """A visitor's entries in one of a request's forms, kept to be shown again with what is wrong."""
+
     form: str = ""
     problem: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)

@@ -43,6 +43,7 @@ _made: OrderedDict[tuple[UUID, int], RowForm] = OrderedDict()
 
 
 async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID, RowForm]:
+    """Return each row's buttons by request id; whatever is not remembered for its revision is read."""
     kept = {line.id: form for line in lines if (form := _made.get((line.id, line.revision)))}
     others = [line.id for line in lines if line.id not in kept]
     if not others:

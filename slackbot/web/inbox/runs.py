@@ -55,10 +55,12 @@ class StartForm:
 
 @router.get("/inbox/runs")
 async def runs(request: Request, who: Signed) -> Response:
+    """Serve the page of the latest runs that the visitor may see, with a form that starts one."""
     return await show_runs(web_context(request), who, StartForm())
 
 
 async def show_runs(ctx: WebContext, who: Visitor, form: StartForm, status: int = 200) -> Response:
+    """Render the page of runs and pauses; a refused form comes back as it was entered, with its status."""
     directory = ctx.slack.directory
     found = await PersonalLists(ctx.db, directory, who.person).latest_runs()
     seen = await without_secrets(ctx.db, found)
@@ -82,6 +84,7 @@ async def show_runs(ctx: WebContext, who: Visitor, form: StartForm, status: int 
 
 @router.get("/inbox/runs/{run_id}")
 async def run(request: Request, run_id: str, who: Signed) -> Response:
+    """Serve the page of one run. Raises NotFound, also for a visitor who may not see it."""
     return page("run.html", here="runs", visitor=who, **await _opened(web_context(request), who, run_id))
 
 

@@ -48,6 +48,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 def link_for(public_url: str, secret: str) -> str:
+    """Return the address of a personal sign-in link: whoever opens it can sign in as its owner."""
     return public_url + LINK.format(secret=secret)
 
 
@@ -70,6 +71,7 @@ async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:
 
 @router.get(LINK)
 async def look_at_link(request: Request, secret: str) -> Response:
+    """Show whose sign-in link it is, without using it up; 410 if it works no longer."""
     ctx = web_context(request)
     person = await sessions.link_owner(ctx.db, secret)
     names = await ctx.slack.directory.names([person.user_id]) if person else Names()
@@ -132,6 +134,7 @@ async def from_slack(request: Request, state: str = "", code: str = "") -> Respo
 
 @router.post("/sign-out")
 async def sign_out(request: Request, who: Signed, _: Form) -> Response:
+    """End the visitor's session, delete its cookie, and go to the sign-in page."""
     ctx = web_context(request)
     await sessions.sign_out(ctx.db, who.secret)
     answer = redirect_after_form("/sign-in")

@@ -25,6 +25,8 @@ _Side = tuple[Any, Money]
 
 @dataclass(frozen=True, slots=True)
 class Node:
+    """A value in a page's tree: its words, its members, or what it `was` before a change."""
+
     name: str
     words: str = ""
     at: datetime | None = None
@@ -34,12 +36,14 @@ class Node:
 
 
 def tree(values: Mapping[str, Any], money: Money) -> tuple[tuple[Node, ...], int]:
+    """Return an object as a tree of at most 2,000 nodes, and how many members did not fit."""
     room = [MAX_NODES]
     nodes = tuple(_members(values, 0, room, money))
     return nodes, max(0, -room[0])
 
 
 def changed_values(changes: Iterable[Change], money: Money) -> list[Node]:
+    """Return a node for each change of a request's arguments, with the value before and after."""
     return [
         _change(each.path.removeprefix("$."), (each.before, declared), (each.after, declared))
         for each in changes
@@ -48,6 +52,7 @@ def changed_values(changes: Iterable[Change], money: Money) -> list[Node]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], money: Money) -> list[Node]:
+    """Return a node for each top-level member that differs between two objects, with both values."""
     names = dict.fromkeys([*before, *after])
     return [
         _change(

@@ -27,10 +27,12 @@ def moment(at: datetime) -> Markup:
 
 
 def ago(at: datetime) -> Markup:
+    """Show how long ago a time was, as a `time` element that the page's script keeps current."""
     return _relative(at, "ago", relative_past(datetime.now(UTC) - at))
 
 
 def left(at: datetime) -> Markup:
+    """Show how long it is until a time, then `overdue`; the page's script keeps it current."""
     return _relative(at, "left", relative_future(at))
 
 
@@ -62,6 +64,7 @@ def line(text: str, limit: int = 300) -> str:
 
 
 def who(person: Person | None, names: Names, nobody: str = "nobody in Slack") -> str:
+    """Return a person's name in at most 40 characters, made visible; `nobody` if there is no person."""
     return line(names.of(person.user_id), 40) if person else nobody
 
 
@@ -136,10 +139,12 @@ def state_words(state: State) -> str:
 
 
 def colour(state: State) -> str:
+    """Return the CSS class that gives a state its colour and icon."""
     return _COLOURS[type(state)][state]
 
 
 def pairs(values: Iterable[str]) -> list[tuple[str, str]]:
+    """Return each value as both value and label, for a list of choices."""
     return [(value, value) for value in values]
 
 

@@ -126,7 +126,8 @@ async def waits(workflow: str, times: int = 1) -> None:
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
 async def test_what_people_decided_is_done_once(launched: Desk, kind: str) -> None:
     """A workflow waits, also when somebody sends it word that was never decided; the sweep finds the decision that no
-    webhook told; what a reviewer made of it is what runs."""
+    webhook told; what a reviewer made of it is what runs.
+    """
     with SetWorkflowID(f"tidy/{kind} 1"):
         if kind == "function":
             handle: Any = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
@@ -163,7 +164,8 @@ async def test_an_approval_without_perform_is_closed(launched: Desk) -> None:
 
 async def test_no_and_no_answer_end_it(launched: Desk) -> None:
     """Rejected: the reviewer's reason. Nobody in time: the cause is "expired", and nobody is asked any more. Either
-    error is the workflow's own, as it was. What policy lets run is done at once."""
+    error is the workflow's own, as it was. What policy lets run is done at once.
+    """
     rejected = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
     request = await launched.asked()
     await waits(rejected.workflow_id)  # the sweep below is the only one, and wakes who waits
@@ -261,7 +263,8 @@ def settings() -> dict[str, str]:
 
 async def test_only_signoff_is_heard(launched: Desk) -> None:
     """A webhook wakes the workflow when it is signed with the secret; altered or old it is refused, and other
-    programs' requests are of no interest."""
+    programs' requests are of no interest.
+    """
     handle = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
     request = await launched.asked()
     async with a_receiver() as receiver:

@@ -83,7 +83,8 @@ async def word(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def test_a_coding_agent_asks_before_it_uses_a_tool(actors: Desk, command: Path) -> None:
     """Allowed with the input that people decided, once; denied with their reason; a killed server loses nothing, and
-    what another program was allowed is handed to nobody here."""
+    what another program was allowed is handed to nobody here.
+    """
     killed, waiting = False, dict[str, Any]()
     try:
         async with connected(actors, command, "--timeout", "1m") as client:

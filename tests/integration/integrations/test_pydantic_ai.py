@@ -120,7 +120,8 @@ async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -
 
 async def test_an_approval_is_of_one_call_only(actors: Desk, cleaner: Cleaner) -> None:
     """Answers about other calls than those of the messages run nothing: neither what people approved of one with
-    other arguments, nor what policy lets run unasked."""
+    other arguments, nor what policy lets run unasked.
+    """
     paused = await cleaner.paused()
     asked = (("delete_records", FIFTY | {"count": 1}), ("read_records", {"table_name": "users"}))
     for tool, arguments in asked:

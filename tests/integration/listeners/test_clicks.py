@@ -166,7 +166,8 @@ async def test_a_refusal_is_seen_where_the_button_was_pressed(house: House) -> N
 
 async def test_place_and_revision_must_fit(house: House) -> None:
     """A copied button in another message or channel, a foreign nonce, another request's nonce, a stale revision
-    and an id that does not exist are all refused, by Approve and by Reject alike, and nothing is decided."""
+    and an id that does not exist are all refused, by Approve and by Reject alike, and nothing is decided.
+    """
     asked, card = await house.asked()
     other = await ask(house.db)
     copy = await house.card(asked, posted=False)
@@ -230,7 +231,8 @@ async def test_a_card_whose_post_is_in_doubt_can_be_clicked(house: House) -> Non
 @pytest.mark.parametrize("fault", ["stuck", "gone"])
 async def test_an_unknown_outcome_is_never_shown_as_success(house: House, fault: str) -> None:
     """A database that is stuck or gone: Slack shows a failure, the person reads within three seconds that trying
-    again is safe, and trying again counts."""
+    again is safe, and trying again counts.
+    """
     asked, card = await house.asked()
     grace = house.slack.person("U0GRACE")
     began = time.monotonic()

@@ -118,7 +118,8 @@ async def test_nobody_is_guessed(house: House, switch: Any, refusal: Refusal) ->
 @pytest.mark.budgets
 async def test_her_look_up_is_part_of_the_budget(http_house: House) -> None:
     """Slack is slow to say which workspaces are hers, and the database is stuck: each act is answered in three
-    seconds all the same."""
+    seconds all the same.
+    """
     house = http_house
     hana_joins(house)
     _, card = await house.asked()

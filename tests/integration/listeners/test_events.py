@@ -36,7 +36,8 @@ async def test_what_is_subscribed_has_a_listener_and_the_reverse(
 
 async def test_reviewers_are_counted_again_where_there_may_be_fewer(http_house: House) -> None:
     """Who leaves, is deactivated or becomes a guest, and a changed group, have reviewers counted; a new member and a
-    change of somebody's profile do not, though they are looked up again."""
+    change of somebody's profile do not, though they are looked up again.
+    """
     house, counted = http_house, list[str]()
     object.__setattr__(house.ctx, "reviewers_changed", counted.append)
     slack, grace = house.slack.workspace, Person(TEAM, "U0GRACE")

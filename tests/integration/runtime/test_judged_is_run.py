@@ -165,7 +165,6 @@ async def test_an_edit_is_read_like_a_proposal(stage, typed: str, judged: str) -
 
 async def test_every_attempt_gets_the_same_default(stage) -> None:
     """A default that differs each time is filled in once; retries run with it, asked about or not."""
-
     got: list[uuid.UUID] = []
 
     @tool(idempotent=True, retries=2, backoff=60)

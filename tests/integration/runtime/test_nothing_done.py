@@ -179,7 +179,8 @@ def results() -> None:
 
 async def test_an_agents_result_without_a_json_form_can_be_corrected(stage: Staged) -> None:
     """The run's message says what it returned and what to do; the corrected function then ends without a repeated
-    step."""
+    step.
+    """
     RESULTS.extend([object(), 5])
     on = await stage(biller, policy=POLICY)
     run_id = await on.go("biller", "order 7")

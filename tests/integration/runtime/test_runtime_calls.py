@@ -490,7 +490,6 @@ async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
 
 async def test_a_message_to_a_blocked_run_is_answered_without_tools(stage, delete, table) -> None:
     """A message to a parked run gets an answer, made with tools off; the approval still resumes it."""
-
     on = await stage(agent(delete))
     on.model.script(
         proposing(("delete_records", {"table_name": "a"})),

@@ -77,7 +77,8 @@ async def test_a_run_is_one_trace_across_its_wait(
     http_house: House, receive: Callable[[SpanExporter], None]
 ) -> None:
     """Run, approval, another process, execution: one trace with the run's id, the request below the run, decision and
-    tool below the request, each with its own times; no argument, text or person in any attribute."""
+    tool below the request, each with its own times; no argument, text or person in any attribute.
+    """
     house, spans = http_house, Kept()
     receive(spans)
     first = await house.open([agent()])
@@ -233,6 +234,11 @@ async def test_a_fault_in_telemetry_disturbs_nothing(
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}, True),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_SDK_DISABLED": "true"}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_TRACES_EXPORTER": ""}, True),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_TRACES_EXPORTER": "console, otlp"},
+            True,
+        ),
     ],
 )
 def test_the_standard_variables_turn_it_on(environment: dict[str, str], wanted: bool) -> None:

@@ -101,7 +101,8 @@ async def test_what_cannot_be_shown_cannot_be_approved_by_any_route(
     service: Living, at: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`/approve`, `respond` and `continue` refuse, on record, to approve what was not looked through for secrets in
-    time; it can still be rejected."""
+    time; it can still be rejected.
+    """
     monkeypatch.setattr(SecretFinder, "__call__", lambda _, text: everything(text))
     grace = await service.reviewer()
     run = (await (await service.asker()).post(at.runs, json=DELETE)).json()

@@ -30,7 +30,8 @@ async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
 
 async def test_a_key_of_a_member_at_home_in_another_workspace(site: Street) -> None:
     """In an Enterprise Grid, a member's key approves, whichever workspace they call home; others of the organisation
-    find no such request."""
+    find no such request.
+    """
     workspace = site.house.slack.workspace
     workspace.add_member("U0HANA", "hana", team_id="T0SECOND", workspaces=("T0SECOND", TEAM))
     workspace.add_member("U0OTHER", "other", team_id="T0SECOND", workspaces=("T0SECOND",))

@@ -320,7 +320,8 @@ DENIED = POLICY.replace("[[checkpoint]]", 'unmatched = "deny"\n[[checkpoint]]', 
 
 async def test_a_stricter_policy_reaches_what_was_approved_before(site: Street) -> None:
     """An approval that policy now finds too weak is void, and people are asked under the new rule; a denied action does
-    not begin."""
+    not begin.
+    """
     program = await site.program()
     first = await approved(site, program)
     await policies.apply(site.db, load(STRICTER, filename="stricter"), by="cli:ada")

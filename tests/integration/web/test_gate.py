@@ -95,7 +95,8 @@ async def grace(site: Street) -> Program:
 
 async def test_approved_it_runs_with_its_own_exit_code(gate: Gate, grace: Program) -> None:
     """It says what it waits for and where; nothing runs before the approval; then once, with typed arguments, and the
-    exit code is the command's, which the record knows with the time it took."""
+    exit code is the command's, which the record knows with the time it took.
+    """
     started = gate(*DEPLOY, "--context", "commit=abc", "--", "sh", "-c", SHOWS)
     await started.says("waiting for people to decide: Deploy to “prod”")
     await started.says("decide at http")
@@ -207,7 +208,8 @@ async def save(gate: Gate, request: str, **changes: Any) -> EditOutcome:
 
 async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Program) -> None:
     """With --accept-edits the command's environment holds what was decided; without, the gate stays shut (78) and the
-    card says why. In neither case does the command run with what was asked about at first, and no log has a secret."""
+    card says why. In neither case does the command run with what was asked about at first, and no log has a secret.
+    """
     for option in ([], ["--accept-edits"]):
         started = gate(*DEPLOY, "--arg", "password=Tr0ub4dor", *option, "--", "sh", "-c", SHOWS)
         request = await gate.request()

@@ -261,7 +261,8 @@ async def test_codex_and_cursor(
 
 async def test_policy_speaks_first(hook: Hook) -> None:
     """Where policy needs nobody, or a call just edits the project, the agent goes by its own rules; what policy denies
-    is denied; nobody is asked."""
+    is denied; nobody is asked.
+    """
     status = {"command": "git status"}
     assert await hook.answer(hook("claude", hook_input(events.CLAUDE_BASH, status))) == {}
     assert await hook.answer(hook("codex", hook_input(events.CODEX_PATCH))) == {}
@@ -424,7 +425,8 @@ async def test_a_standing_rejection_holds_the_folder(hook: Hook, grace: Program)
 
 async def test_every_error_is_a_denial(hook: Hook) -> None:
     """A service that is away, a key that it does not know, a missing setting, an input that is no call: each denies and
-    says why."""
+    says why.
+    """
     bash, known = hook_input(events.CLAUDE_BASH), dict(hook.settings)
     key = hook.folder / "key"
     cases: list[tuple[dict[str, str], bytes, str]] = [
@@ -446,7 +448,8 @@ async def test_every_error_is_a_denial(hook: Hook) -> None:
 
 async def test_the_installed_command_fails_closed(hook: Hook, grace: Program) -> None:
     """What `--install` has written works in a shell, whatever modules lie in the agent's folder; where `signoff` is
-    missing or is killed, exit code 2 denies."""
+    missing or is killed, exit code 2 denies.
+    """
     (hook.folder / "httpx2.py").write_text("raise SystemExit(0)")
     begin = f'exec {shlex.quote(sys.executable)} -P -c "from slackbot.cli import main; main()" "$@"'
     programs = {

@@ -67,7 +67,8 @@ def read_aloud(page: str) -> dict[str, list[str]]:
 
 async def test_repeated_controls_are_told_apart(porch: Porch) -> None:  # noqa: F811
     """Whatever control stands more than once on a page is read with what it is about: in lists, on a request's page
-    and on a run's."""
+    and on a run's.
+    """
     first = await porch.asked(7, asking.rule(allow_edit=True))
     await porch.asked(8)
     reader = await porch.visitor("U0GRACE")

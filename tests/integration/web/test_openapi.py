@@ -202,7 +202,8 @@ def _within(schema: Any) -> Iterator[dict[str, Any]]:
 
 async def test_every_schema_is_json_schema(service: Living) -> None:
     """The document is valid OpenAPI 3.1; no schema has a word that JSON Schema does not know, or an enum that mixes
-    types, which generators of clients drop; a text for a length of time has a pattern."""
+    types, which generators of clients drop; a text for a length of time has a pattern.
+    """
     document = await _document(service)
     validate(document, cls=OpenAPIV31SpecValidator)
     schemas = list(_schemas(document))

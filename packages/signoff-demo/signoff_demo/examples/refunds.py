@@ -36,10 +36,12 @@ async def list_orders() -> list[dict[str, Any]]:
 
 
 async def hold_refund(order_id: int, ctx: ToolContext) -> None:
+    """Mark an order as PENDING_REFUND once people are asked about its refund."""
     await shop.hold(order_id, ctx.idempotency_key)
 
 
 async def take_refund_back(order_id: int, cause: str, ctx: ToolContext) -> None:
+    """Free the order after an edit of the call; after any other refusal, mark its refund as rejected."""
     if cause == "edited":
         await shop.release(order_id, ctx.idempotency_key)
     else:

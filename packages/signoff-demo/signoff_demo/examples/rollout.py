@@ -18,6 +18,7 @@ def look_at(region: str) -> str:
 
 
 async def one_region(name: str) -> str:
+    """Ask about one region, deploy it once approved, and check it a second later; a refusal is raised."""
     (await ask(f"Deploy to {name}?", timeout="24h")).require()
     await step(deploy, region=name)
     await sleep(1)

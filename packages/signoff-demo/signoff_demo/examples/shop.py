@@ -53,12 +53,14 @@ async def setup(*, fresh: bool = False) -> None:
 
 
 async def orders() -> list[Order]:
+    """Return all orders of the shop, in the order of their numbers."""
     async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(_ALL)
         return await cursor.fetchall()
 
 
 async def find(order_id: int) -> Order | None:
+    """Return one order; None if there is none with this number."""
     async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(_ONE, [order_id])
         return await cursor.fetchone()
@@ -75,6 +77,7 @@ async def release(order_id: int, key: str) -> None:
 
 
 async def reject(order_id: int, cause: str) -> None:
+    """Mark an order's refund as rejected, and why; a refunded order stays as it is."""
     await _change(_REJECT, order_id=order_id, cause=cause)
 
 

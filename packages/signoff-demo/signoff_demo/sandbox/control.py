@@ -36,6 +36,8 @@ _KEEP_ALIVE_SECONDS = 15.0
 
 
 class Control:
+    """An HTTP interface for the browser page: shows the workspace's state, and acts for its members."""
+
     def __init__(self, stage: SandboxParts) -> None:
         self._stage = stage
         self._workspace = stage.workspace

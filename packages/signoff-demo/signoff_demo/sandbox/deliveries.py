@@ -19,6 +19,8 @@ RETRY_DELAYS = (0.0, 60.0, 300.0)
 
 @dataclass(frozen=True)
 class SentEvent:
+    """An attempt to deliver an event to the app, from 0, with the app's answer."""
+
     event_id: str
     type: str
     attempt: int
@@ -26,6 +28,8 @@ class SentEvent:
 
 
 class Deliveries:
+    """A sender of payloads to the app, over Socket Mode if it is connected; only events are repeated."""
+
     def __init__(
         self,
         workspace: SandboxWorkspace,

@@ -61,6 +61,8 @@ class NotFilledIn(ValueError):
 
 @dataclass(frozen=True)
 class FoundElement:
+    """An interactive element of a surface, with the block that contains it."""
+
     block: Json
     element: Json
 
@@ -122,6 +124,7 @@ def find(
 
 
 def initial_state(blocks: list[Json]) -> Json:
+    """Return the state of blocks as Slack reports it before a person enters anything, by block and action."""
     values: Json = {}
     for found in walk(blocks):
         kind = found.element["type"]
@@ -149,6 +152,7 @@ def entered_state(found: FoundElement, value: Any) -> Json:
 
 
 def option(element: Json, value: Any) -> Json:
+    """Return the offered option with this value; an external one is taken as given. Raises NotOnScreen."""
     if element["type"] in ("external_select", "multi_external_select"):
         return dict(value)
     wanted = value["value"] if isinstance(value, dict) else value

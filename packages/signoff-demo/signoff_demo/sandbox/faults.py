@@ -8,6 +8,8 @@ from enum import Enum
 
 
 class FaultKind(Enum):
+    """A kind of failure that the sandbox can produce on demand, in the Web API or in Socket Mode."""
+
     RATELIMITED = "ratelimited"
     HTTP_500 = "http_500"
     HANG = "hang"

@@ -25,6 +25,8 @@ class ButtonPress:
 
 
 class Interactions:
+    """A maker of the payloads that members' presses, shortcuts, forms and commands send to the app."""
+
     def __init__(self, workspace: SandboxWorkspace) -> None:
         self._workspace = workspace
 

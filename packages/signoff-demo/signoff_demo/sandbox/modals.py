@@ -24,6 +24,8 @@ EARLIER = 20
 
 @dataclass
 class Trigger:
+    """A trigger id's origin; it opens one view, until `expires` in seconds of the monotonic clock."""
+
     user: str
     channel: str | None
     view_id: str | None

@@ -32,6 +32,8 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ModelFault:
+    """A failure of the scripted model instead of an answer; `retry_after` is in seconds."""
+
     kind: Literal["status", "hang", "reset", "garbage"]
     status: int = 200
     retry_after: float | None = None

@@ -67,6 +67,8 @@ _PAIR = re.compile(r"(\w+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\[[^\]]*\]|[^\s,)
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
+    """A tool that a call of the model offers, with the JSON schema of its arguments."""
+
     name: str
     description: str
     schema: Mapping[str, Any]
@@ -96,6 +98,8 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
+    """A sentence's meaning: the tool calls that it asks for, and required arguments that it lacks."""
+
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
@@ -178,7 +182,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _stems(words: Iterable[str]) -> set[str]:
-    """ "notify" matches "notification", and "record" matches "records"."""
+    """Return the beginnings of words, so that "notify" matches "notification", and "record" matches "records"."""
     return {word.rstrip("s")[:5] for word in words}
 
 

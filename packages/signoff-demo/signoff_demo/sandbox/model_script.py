@@ -43,11 +43,14 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTurn:
+    """A turn of the scripted model: a text, tool calls, or both."""
+
     text: str | None = None
     calls: tuple[ScriptedCall, ...] = ()
 
 
 def answer(request: Mapping[str, Any]) -> ScriptedTurn:
+    """Return the scripted model's turn for one Chat Completions request; no language model is asked."""
     messages: Sequence[Mapping[str, Any]] = request["messages"]
     if news := _news(messages):
         return ScriptedTurn(_summary(news, messages))

@@ -13,10 +13,12 @@ _PIECE = 24  # characters per streamed chunk
 
 
 def model_card() -> dict[str, Any]:
+    """Return the scripted model as the API lists models."""
     return {"id": MODEL_NAME, "object": "model", "created": 0, "owned_by": "scripted"}
 
 
 def completion(turn: ScriptedTurn, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a turn as one whole Chat Completions response, with its usage of tokens."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.text, "refusal": None}
     if turn.calls:
         message["tool_calls"] = _tool_calls(turn, body)

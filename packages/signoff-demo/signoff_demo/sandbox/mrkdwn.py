@@ -50,6 +50,7 @@ _VERBATIM = {
 
 
 def escaped_blocks(value: Any) -> Any:
+    """Return blocks with their texts escaped as Slack stores them; ids, URLs and Markdown are kept."""
     if isinstance(value, list):
         return [escaped_blocks(item) for item in value]
     if not isinstance(value, dict):

@@ -14,6 +14,8 @@ ENTERPRISE = "E0SANDBOX"
 
 @dataclass(frozen=True)
 class Team:
+    """A workspace's identity; `domain` is the first part of its address at Slack."""
+
     id: str
     name: str
     domain: str
@@ -21,6 +23,8 @@ class Team:
 
 @dataclass(frozen=True)
 class Bot:
+    """A bot user of the app in the workspace, with the scopes that its token has."""
+
     app_id: str
     user_id: str
     bot_id: str
@@ -116,6 +120,8 @@ class Member:
 
 @dataclass
 class UserGroup:
+    """A user group with its handle, such as `reviewers`, and the ids of its members."""
+
     id: str
     handle: str
     name: str

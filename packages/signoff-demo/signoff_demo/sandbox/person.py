@@ -55,6 +55,8 @@ class InteractionResult:
 
 
 class ScreenUser:
+    """A member in front of Slack's client, who can press and fill in only what is on the screen."""
+
     def __init__(self, stage: SandboxParts, user_id: str) -> None:
         self._stage = stage
         self._workspace = stage.workspace

@@ -25,6 +25,8 @@ SECONDS = 30 * 60.0
 
 @dataclass
 class Link:
+    """A response URL's target and use; `expires` is in seconds of the monotonic clock."""
+
     user: str
     channel: Channel
     thread_ts: str | None
@@ -36,6 +38,8 @@ class Link:
 
 
 class ResponseUrls:
+    """A keeper of response URLs, which accepts the app's responses and refuses expired and used-up ones."""
+
     def __init__(self, workspace: SandboxWorkspace) -> None:
         self.base = ""
         self._workspace = workspace

@@ -50,6 +50,8 @@ class Gesture:
 
 
 class Screens:
+    """A view of what each member has on the screen, which turns presses into what Slack would report."""
+
     def __init__(self, workspace: SandboxWorkspace, response_urls: ResponseUrls) -> None:
         self._workspace = workspace
         self._response_urls = response_urls

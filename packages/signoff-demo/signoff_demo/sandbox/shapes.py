@@ -15,6 +15,7 @@ Check = Callable[[Any, str], Iterator[str]]
 
 
 def fault(sentence: str, pointer: str) -> str:
+    """Write a fault as Slack does: a sentence, and the JSON pointer of the faulty value."""
     return f"{sentence} [json-pointer:{pointer}]"
 
 
@@ -24,6 +25,8 @@ def anything(_value: Any, _pointer: str) -> Iterator[str]:
 
 
 def string(longest: int | None = None, shortest: int = 0, pattern: str | None = None) -> Check:
+    """Return a check of a string by its length in characters, and by a pattern for all of it."""
+
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, str):
             yield fault("must be a string", pointer)
@@ -52,11 +55,14 @@ def whole(low: int | None = None, high: int | None = None) -> Check:
 
 
 def boolean(value: Any, pointer: str) -> Iterator[str]:
+    """Check that a value is true or false, and yield a fault if it is not."""
     if not isinstance(value, bool):
         yield fault("must be a boolean", pointer)
 
 
 def one_of(*allowed: str) -> Check:
+    """Return a check that a value is one of these texts."""
+
     def check(value: Any, pointer: str) -> Iterator[str]:
         if value not in allowed:
             yield fault(f"must be one of {', '.join(allowed)}", pointer)
@@ -65,6 +71,8 @@ def one_of(*allowed: str) -> Check:
 
 
 def array(item: Check, most: int | None = None, least: int = 1) -> Check:
+    """Return a check of a list: the number of its items, by default at least one, and each item."""
+
     def check(value: Any, pointer: str) -> Iterator[str]:
         if not isinstance(value, list):
             yield fault("must provide an array", pointer)
@@ -102,6 +110,8 @@ def shape(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check
 
 
 def at_least_one(names: tuple[str, ...], rule: Check) -> Check:
+    """Return a check that adds to `rule` that at least one of these members is there and not empty."""
+
     def check(value: Any, pointer: str) -> Iterator[str]:
         yield from rule(value, pointer)
         if isinstance(value, dict) and not any(value.get(name) for name in names):

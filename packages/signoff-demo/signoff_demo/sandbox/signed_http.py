@@ -35,6 +35,8 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
 
 
 class SignedHttp:
+    """A client of the app's request URL that signs each payload as Slack does and reports the answer."""
+
     def __init__(self, url: str | None, secret: str) -> None:
         self.url = url
         self._secret = secret

@@ -26,12 +26,16 @@ MAX_CONNECTIONS = 10
 
 @dataclass(eq=False)
 class Connection:
+    """An open Socket Mode connection, with the acknowledgements that it waits for by envelope id."""
+
     ws: web.WebSocketResponse
     transport: asyncio.Transport | None
     waiting: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
 
 
 class SocketModeServer:
+    """A server of Socket Mode that sends each payload to one of its connections, in turn."""
+
     def __init__(self, app_id: str, faults: Faults, changes: Changes, ping_seconds: float = 10.0) -> None:
         self.connections: list[Connection] = []
         self._app_id = app_id

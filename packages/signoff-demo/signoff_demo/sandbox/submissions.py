@@ -15,6 +15,8 @@ _TROUBLE = "We had some trouble connecting. Try again?"
 
 
 class Submissions:
+    """A sender of submitted modals, which then applies the app's response to the stack of views."""
+
     def __init__(self, stage: SandboxParts) -> None:
         self._stage = stage
         self._modals = stage.workspace.modals

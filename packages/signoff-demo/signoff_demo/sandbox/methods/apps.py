@@ -20,6 +20,7 @@ def api_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("auth.test", tier=4)
 def auth_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `auth.test`: the workspace, and the bot to which the token belongs."""
     return {
         "url": f"https://{workspace.team.domain}.slack.com/",
         "team": workspace.team.name,
@@ -39,6 +40,7 @@ def apps_connections_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("bots.info", "users:read", tier=3)
 def bots_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `bots.info` about the app's own bot; any other is refused with `bot_not_found`."""
     bot = workspace.bot
     if args.has("bot") and args.text("bot") != bot.bot_id:
         raise SandboxRefusal("bot_not_found")
@@ -56,6 +58,7 @@ def bots_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("team.info", "team:read", tier=3)
 def team_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `team.info`: the workspace's name, domain and URL."""
     team = workspace.team
     about = {"id": team.id, "name": team.name, "domain": team.domain, "email_domain": "", "icon": {}}
     return {"team": about | {"url": f"https://{team.domain}.slack.com/"}}

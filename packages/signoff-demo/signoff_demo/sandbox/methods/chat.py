@@ -21,6 +21,7 @@ UPDATE_TEXT_LIMIT = 4_000
 
 @method("chat.postMessage", "chat:write", tier=None)
 def post_message(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `chat.postMessage`: store the message in a channel, a thread or a person's conversation."""
     channel = _destination(workspace, args.text("channel"))
     _refuse_absent(workspace, channel, public_allowed=True)
     message = message_content(args)
@@ -35,6 +36,7 @@ def post_message(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.update", "chat:write", tier=3)
 def update(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `chat.update`: change a message of our bot; others' are refused with `cant_update_message`."""
     channel = workspace.channel(args.text("channel"))
     ts = args.text("ts")
     if len(args.optional_text("text") or "") > UPDATE_TEXT_LIMIT:
@@ -70,6 +72,7 @@ def post_ephemeral(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.delete", "chat:write", tier=3)
 def delete(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `chat.delete`: delete a message of our bot; others' are refused with `cant_delete_message`."""
     channel = workspace.channel(args.text("channel"))
     ts = args.text("ts")
     _own(workspace, channel, ts, "cant_delete_message")
@@ -79,6 +82,7 @@ def delete(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("chat.getPermalink", tier=None)
 def get_permalink(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `chat.getPermalink`: a message's address, with its thread if it is a reply."""
     channel = workspace.channel(args.text("channel"))
     ts = args.text("message_ts")
     message = workspace.messages.get(channel.id, ts)
@@ -90,6 +94,7 @@ def get_permalink(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("reactions.add", "reactions:write", tier=3)
 def reactions_add(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `reactions.add`: the bot, as a member of the channel, adds each reaction only once."""
     channel = workspace.channel(args.text("channel"))
     ts, name, user = args.text("timestamp"), args.text("name").strip(":"), workspace.bot.user_id
     if not name.replace("_", "").replace("-", "").replace("+", "").replace("'", "").isalnum():
@@ -142,6 +147,7 @@ def _metadata(args: Arguments) -> Json | None:
 
 
 def author(workspace: SandboxWorkspace) -> Json:
+    """Return the members that mark a message as the app's: the ids and the profile of its bot."""
     bot, team = workspace.bot, workspace.team
     profile = {
         "id": bot.bot_id,

@@ -15,6 +15,7 @@ _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 
 @method("conversations.list", *_READ, tier=2)
 def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `conversations.list`: public channels, and others that the bot is in, a page at a time."""
     kinds = args.names("types") or ["public_channel"]
     if unknown := set(kinds) - _OF_KIND.keys():
         raise SandboxRefusal("invalid_types", f"unknown types {sorted(unknown)}")
@@ -34,6 +35,7 @@ def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.info", *_READ, tier=3)
 def conversations_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `conversations.info`: a channel as the bot sees it; the needed scope depends on its kind."""
     channel = _known(workspace, args)
     bot = workspace.bot.user_id
     return {"channel": channel.as_slack(workspace.team.id, bot, args.flag("include_num_members"))}
@@ -41,12 +43,14 @@ def conversations_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("conversations.members", *_READ, tier=4)
 def conversations_members(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `conversations.members`: a channel's members by id, a page at a time."""
     page, metadata = args.page(sorted(_known(workspace, args).members))
     return {"members": page, "response_metadata": metadata}
 
 
 @method("conversations.join", "channels:join", tier=3)
 def conversations_join(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `conversations.join`: the bot joins a public channel, with a warning if it is in it already."""
     channel = workspace.channel(args.text("channel"))
     if channel.kind != "public_channel":
         raise SandboxRefusal("method_not_supported_for_channel_type")

@@ -12,6 +12,8 @@ from signoff_demo.sandbox.workspace import SandboxWorkspace
 
 
 class TokenKind(Enum):
+    """A kind of token that a method of the Web API needs."""
+
     NONE = "none"
     BOT = "bot"
     APP = "app"

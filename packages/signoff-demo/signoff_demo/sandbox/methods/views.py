@@ -36,6 +36,7 @@ def _trigger_id(args: Arguments) -> str:
 
 @method("views.open", tier=4)
 def views_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `views.open`: use up the trigger, and open a modal in place of the person's earlier ones."""
     view = _view(args, "modal")
     user = workspace.modals.exchange(_trigger_id(args)).user
     return _shown(workspace, user, workspace.modals.open(user, view))
@@ -43,6 +44,7 @@ def views_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("views.push", tier=4)
 def views_push(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `views.push`: use up the trigger, and open a modal on top of the person's others."""
     view = _view(args, "modal")
     user = workspace.modals.exchange(_trigger_id(args)).user
     return _shown(workspace, user, workspace.modals.push(user, view))
@@ -50,6 +52,7 @@ def views_push(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("views.update", tier=4)
 def views_update(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `views.update`: replace a view, found by either of its ids, unless its `hash` is outdated."""
     view = _view(args, "modal")
     view_id, external_id = args.optional_text("view_id"), args.optional_text("external_id")
     if not view_id and not external_id:
@@ -60,6 +63,7 @@ def views_update(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 @method("views.publish", tier=4)
 def views_publish(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer `views.publish`: replace a person's App Home, unless its `hash` is outdated."""
     view = _view(args, "home")
     user = args.text("user_id")
     workspace.member(user)
