@@ -233,3 +233,27 @@ def test_the_quickstart_starts_in_a_checkout(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     shown = [line for line in block.code.splitlines() if not line.startswith("$")]
     assert ended.stdout.splitlines()[: len(shown)] == shown
+
+
+def test_what_the_quickstart_adds_to_a_new_project_is_enforced(tmp_path: Path) -> None:
+    """Its agent and its checkpoint, added to what `signoff init` writes, pass the check that the page shows."""
+    agents, policy = (
+        next(
+            each.code
+            for each in blocks("docs/quickstart.md")
+            if each.language == language and name in each.code
+        )
+        for language, name in (("python", "process_refund"), ("toml", "refund-over-limit"))
+    )
+    commands = f"""set -e
+{sys.executable} -m slackbot init .
+cat agents >> my_agents.py
+cat policy >> checkpoints.toml
+SIGNOFF_AGENTS=my_agents {sys.executable} -m slackbot check"""
+    (tmp_path / "agents").write_text(agents)
+    (tmp_path / "policy").write_text(policy)
+    ended = subprocess.run(
+        ["sh", "-c", commands], cwd=tmp_path, capture_output=True, check=False, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "refund-over-limit" in next(line for line in ended.stdout.splitlines() if "process_refund" in line)

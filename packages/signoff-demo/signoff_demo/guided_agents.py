@@ -18,7 +18,7 @@ def for_agents(names: Sequence[str], *, scripted: bool) -> Guide:
         )
     begin = Scene(
         "Run your agent",
-        f"Loaded: {', '.join(names)}. Cards go to the channel that your checkpoints.toml names.",
+        f"Loaded: {', '.join(names)}. Cards go to #reviews, unless your checkpoints.toml names another channel.",
         [
             Step(
                 how,
