@@ -205,6 +205,18 @@ def test_commands_exist_with_their_options(place: str, command: tuple[str, ...])
     assert given <= known | {"--help"}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_an_empty_line_stands_around_tables_and_before_lists(page: Path) -> None:
+    """Without it, the site shows a list as a row of the table above, or as part of the sentence."""
+    text = re.sub(r"^( *)```.*?^\1```$|^<!--.*?-->$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    joined = (
+        r"^\|.*\n[^|\n].*",  # below a table
+        r"^[^|\n* \d-].*\n\|.*",  # a table below a sentence
+        r"^[^\n* \d-].*\n(?:[*-]|\d+\.) .*",  # a list below a sentence
+    )
+    assert [found for each in joined for found in re.findall(each, text, re.MULTILINE)] == []
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
 def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
     """A page above 2,500 words is two pages; the one named here lists frameworks."""
