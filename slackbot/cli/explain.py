@@ -37,7 +37,9 @@ def explain(
     fact: Known = None,
     agent: Annotated[str, typer.Option(help="The agent's name.")] = "",
     requester: Annotated[str | None, typer.Option(help="A Slack user id.")] = None,
-    policy: Annotated[Path | None, typer.Option(help="The checkpoints file to use instead.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="The checkpoints file to use instead.")
+    ] = None,
 ) -> None:
     """Explain one action: which rule wins, why, and who would be asked until when."""
     configured = read_settings(checkpoints=None if policy is None else str(policy))

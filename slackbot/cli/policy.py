@@ -34,7 +34,8 @@ commands.command()(observed)
 
 @commands.command()
 def apply(
-    file: Annotated[Path, typer.Argument(help="The checkpoints file.")], use_embedded: EmbeddedFlag = False
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The checkpoints file.")],
+    use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Put a checkpoints file into force in every process at once. A file with a mistake changes nothing."""
     configured = read_settings(checkpoints=str(file))

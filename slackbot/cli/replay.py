@@ -25,7 +25,9 @@ from slackbot.settings import Settings
 
 
 def replay(
-    policy: Annotated[Path | None, typer.Option(help="The checkpoints file to try.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="The checkpoints file to try.")
+    ] = None,
     since: Annotated[str, typer.Option(help="Start: a time, or how long ago, such as 30d.")] = "30d",
     show: Annotated[int, typer.Option(min=0, help="How many of the latest changed verdicts to list.")] = 20,
     use_embedded: EmbeddedFlag = False,

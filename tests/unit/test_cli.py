@@ -123,3 +123,25 @@ def test_an_argument_that_cannot_be_stored_is_refused(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "signoff: the argument 'caf\\udce9' is not valid UTF-8, so it cannot be stored\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "policy apply nowhere.toml",
+        "check replay --policy nowhere.toml",
+        "check explain --action a --policy nowhere.toml",
+    ],
+)
+def test_a_file_that_is_missing_is_no_fault_of_a_setting(
+    arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the file is named on the command line, the message says so, and not SIGNOFF_CHECKPOINTS."""
+    monkeypatch.setattr(sys, "argv", ["signoff", *arguments.split()])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "'nowhere.toml' does not exist" in said
+    assert "SIGNOFF_CHECKPOINTS" not in said
