@@ -12,6 +12,7 @@ from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.checks.upgrade_check import Remedy, StrandedItem, find_stranded
 from agent.usecases import requests, runs
+from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import with_database
 from slackbot.masking import clean_descriptions
@@ -32,10 +33,15 @@ class OpenWorkChoice(StrEnum):
 def check_pending(
     configured: Settings, policy: Policy, registry: Registry, choice: OpenWorkChoice, *, use_embedded: bool
 ) -> None:
-    """Exits with 1 if stranded work is left."""
+    """Exits with 1 if stranded work is left. Raises SignoffError where every run would count as stranded."""
 
     async def look(db: Database) -> tuple[list[tuple[StrandedItem, str]], int]:
         found = await find_stranded(db, registry, policy)
+        if found and not list(registry):
+            raise SignoffError(
+                "no agents are loaded, so every open run would count as stranded; name their modules, as in: "
+                "SIGNOFF_AGENTS=my_agents signoff check --pending"
+            )
         outcomes = [await _resolve(db, each, choice) for each in found]
         shown = [
             (each, (await clean_descriptions([each.call.description]))[0] if each.call else "the whole run")

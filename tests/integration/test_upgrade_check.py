@@ -174,6 +174,21 @@ def test_cancel_ends_runs_of_agents_that_are_gone(signoff: Command, database_url
     holds(database_url)
 
 
+@pytest.mark.parametrize("choice", [(), ("--re-ask",), ("--cancel",)], ids=str)
+def test_without_any_agent_nothing_is_cancelled(
+    signoff: Command, database_url: str, choice: tuple[str, ...]
+) -> None:
+    """Where no agents are loaded the setting is missing: open work is left alone, and the line says what to set."""
+    assert (
+        signoff("check", "--pending", *choice, SIGNOFF_AGENTS=None).status == 0
+    )  # a service of programs alone
+    asked_and_approved(database_url)
+    (line,) = signoff.is_wrong("check", "--pending", *choice, SIGNOFF_AGENTS=None)
+    assert "SIGNOFF_AGENTS=my_agents signoff check --pending" in line
+    assert states(database_url) == ["asked", "ready"]
+    holds(database_url)
+
+
 def test_re_ask_has_it_judged_anew(signoff: Command, database_url: str) -> None:
     """`--re-ask`: the request is withdrawn and its call judged again; what cannot be asked stays: exit 1."""
     asked_and_approved(database_url)
