@@ -32,7 +32,7 @@ def delete_records(table_name: str, count: int) -> str:
     return f"Deleted {count} records from {table_name}"
 
 
-agent = Agent("data-manager", "You help people to manage data.", [list_tables, delete_records])
+agent = Agent("data_manager", "You help people to manage data.", [list_tables, delete_records])
 '''
 
 CHECKPOINTS = """# Which tool calls people must see first; the first checkpoint that matches wins (`signoff check`).
@@ -46,7 +46,7 @@ unmatched = "review"             # a tool that no checkpoint names is asked abou
 # adviser_may_approve = true     # whoever gave a reason or a note may approve what is proposed after it
 # editor_may_approve = true      # whoever changed the arguments may approve them, and what is proposed after it
 # money = ["facts.price"]        # what cards show as 1,899.00; everything else is shown as it is
-# default_agent = "data-manager" # takes what people write to the app itself
+# default_agent = "data_manager" # takes what people write to the app itself
 
 [[checkpoint]]
 checkpoint_id = "deletions"

@@ -83,7 +83,11 @@ def add(
     added = with_database(configured, use_embedded, schedules.add, new, by=terminal.actor())
     typer.echo(f"schedule {added.id}: {agent} starts next at {terminal.when(added.next_at)}")
     if (known := _known(configured)) is not None and agent not in known:
-        typer.echo(f'signoff: no agent named "{clean_now(agent)}" is loaded here (SIGNOFF_AGENTS)', err=True)
+        typer.echo(
+            f'signoff: no agent named "{clean_now(agent)}" is loaded here (SIGNOFF_AGENTS); the schedule is added, '
+            "and its starts are missed where no process has loaded that agent",
+            err=True,
+        )
 
 
 @commands.command("list")

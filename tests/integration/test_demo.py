@@ -229,7 +229,7 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
     monkeypatch.setattr(sys, "executable", warm())
-    guide = guided_agents.for_agents(["data-manager"], scripted=True)
+    guide = guided_agents.for_agents(["data_manager"], scripted=True)
     with claim_workdir() as folder:
         async with AsyncExitStack() as stack:
             provider = await stack.enter_async_context(ScriptedModel(api_key="sk-own"))
@@ -246,7 +246,7 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             )
             stand = await stack.enter_async_context(opened)
             slack = stand.slack
-            task = "run data-manager delete 50 records from the users table"
+            task = "run data_manager delete 50 records from the users table"
             await slack.person("U0ADA").command("/agent", task, "C0AGENTS")
             (card,) = await slack.wait_for(lambda: slack.messages("C0REVIEWS"), timeout=20)
             assert "Delete 50 records from “users”" in card["text"]

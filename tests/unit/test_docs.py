@@ -64,7 +64,10 @@ def test_pages_are_run_by_the_tests_that_are_named() -> None:
 
 @pytest.mark.parametrize("page", RUNNABLE)
 def test_agents_of_a_page_can_be_served(page: str) -> None:
-    """A page's agents and tools are what its blocks say, read from top to bottom, and a service can register them."""
+    """A page's agents and tools are what its blocks say, read from top to bottom, and a service can register them.
+
+    Commands start none but these.
+    """
     names: dict[str, object] = {"__name__": "page"}
     for block in PYTHON:
         if block.page == page and "ApprovalClient" not in block.code:
@@ -73,6 +76,8 @@ def test_agents_of_a_page_can_be_served(page: str) -> None:
             )  # the documentation's own code
     served = Registry(value for value in names.values() if isinstance(value, Agent))
     assert len(served) > 0
+    started = re.findall(r"(?:/agent run|schedule add --agent) ([a-z][\w-]*)", (ROOT / page).read_text())
+    assert set(started) <= {agent.name for agent in served}
 
 
 OWN = {f"block_{number}": block for number, block in enumerate(PYTHON) if block.included is None}
