@@ -209,16 +209,23 @@ async def test_a_busy_port_means_the_next_free_one() -> None:
 
 
 async def test_two_demos_have_two_ports() -> None:
-    """While one demo runs, no other takes its service's port, also before it listens and while it starts again."""
+    """While one demo runs, no other takes its service's port, also before it listens and while it starts again.
+
+    The other demo says which port it has instead: the pages name the usual one.
+    """
+    notices: list[str] = []
     async with AsyncExitStack() as first, AsyncExitStack() as second:
-        port = _hold_port(first, 8080)
-        assert _hold_port(second, port) > port
+        port = _hold_port(first, 8080, lambda _: None)
+        other = _hold_port(second, port, notices.append)
+        assert other > port
+        assert notices == [f"port {port} is taken; the API and the inbox page are on {other}"]
         for _ in range(2):  # two lives of the service
             server = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
             server.close()
             await server.wait_closed()
     async with AsyncExitStack() as third:
-        assert _hold_port(third, port) == port
+        assert _hold_port(third, port, notices.append) == port
+    assert len(notices) == 1
 
 
 async def test_somebodys_own_agents_run_in_the_sandbox(

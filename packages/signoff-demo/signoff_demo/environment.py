@@ -105,7 +105,7 @@ async def open_environment(
             tell(f"model {model['SIGNOFF_MODEL']} of your provider")
         workdir.checkpoints.write_text(rules.text, encoding="utf-8")
         workdir.log.write_bytes(b"")
-        settings = _settings(workdir, slack, url, _hold_port(stack, 8080)) | {
+        settings = _settings(workdir, slack, url, _hold_port(stack, 8080, tell)) | {
             **model,
             "SIGNOFF_AGENTS": agents or TOUR_AGENTS,
             "SIGNOFF_CHANNEL": REVIEWS if agents else "#refund-reviews",
@@ -184,7 +184,7 @@ async def _sandbox(
     raise SignoffError(f"ports {port} to {port + PORTS_TRIED - 1} are all taken; choose another with --port")
 
 
-def _hold_port(stack: AsyncExitStack, first: int) -> int:
+def _hold_port(stack: AsyncExitStack, first: int, tell: Tell) -> int:
     """Reserve a port for the service's HTTP across restarts."""
     for port in (*range(first, first + PORTS_TRIED), 0):
         with suppress(OSError):
@@ -194,6 +194,8 @@ def _hold_port(stack: AsyncExitStack, first: int) -> int:
             holder = stack.enter_context(socket.socket())
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # lets the service listen there
             holder.bind(("127.0.0.1", found))
+            if found != first:
+                tell(f"port {first} is taken; the API and the inbox page are on {found}")
             return found
     raise SignoffError("no free port on 127.0.0.1")
 
