@@ -1,7 +1,7 @@
 """An agent inbox on DBOS: agents wait for people, for days and across restarts, and can be listed.
 
-Run it beside `signoff serve` (or `signoff demo`) with SIGNOFF_WEBHOOK_NETWORKS=127.0.0.0/8, because both are on one
-machine:
+Run it beside `signoff demo`, or beside `signoff serve` with SIGNOFF_WEBHOOK_NETWORKS=127.0.0.0/8, because both are on
+one machine. The first command needs that setting, too:
 
     $ signoff webhooks add inbox http://127.0.0.1:8000/signoff --event decision.made
     $ SIGNOFF_URL=… SIGNOFF_KEY=… SIGNOFF_WEBHOOK_SECRET=… python examples/dbos_inbox.py

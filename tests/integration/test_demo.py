@@ -22,6 +22,8 @@ import pytest
 
 from agent.database import embedded_server, migrations
 from agent.database.address import Address
+from agent.database.pools import Database
+from agent.usecases import webhooks
 from signoff_demo import guided_agents, guided_scenes, run_demo
 from signoff_demo import model as models
 from signoff_demo.actors import ADA
@@ -33,6 +35,7 @@ from signoff_demo.sandbox import demo_workspace
 from signoff_demo.sandbox.model import MODEL_NAME, ScriptedModel
 from signoff_demo.workdir import claim_workdir
 from slackbot.cli.project import write as write_starter
+from tests.integration.web.receiver import LOOPBACK, a_receiver
 from tests.warm_python import warm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,7 +234,10 @@ async def test_two_demos_have_two_ports() -> None:
 async def test_somebodys_own_agents_run_in_the_sandbox(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of `signoff init` work with `signoff demo --agents --model`: a card, a click, the result; the inbox."""
+    """The files of `signoff init` work with `signoff demo --agents --model`: a card, a click, the result; the inbox.
+
+    A webhook of a program on this machine is notified.
+    """
     write_starter(scratch)
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
@@ -253,12 +259,16 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             )
             stand = await stack.enter_async_context(opened)
             slack = stand.slack
+            program = await stack.enter_async_context(a_receiver())
+            database = await stack.enter_async_context(Database(stand.database_url))
+            await webhooks.add(database, "program", program.url, by="test", allowed=LOOPBACK)
             task = "run data_manager delete 50 records from the users table"
             await slack.person("U0ADA").command("/agent", task, "C0AGENTS")
             (card,) = await slack.wait_for(lambda: slack.messages("C0REVIEWS"), timeout=20)
             assert "Delete 50 records from “users”" in card["text"]
             await slack.person("U0GRACE").click(card, "signoff:approve")
             await slack.wait_for(lambda: "Done" in str(slack.messages("C0REVIEWS")), timeout=20)
+            await slack.wait_for(lambda: "decision.made" in program.events(), timeout=20)
             assert provider.requests
             inbox = await slack.person("U0GRACE").command("/approvals", "inbox", "C0REVIEWS")
             assert f"{stand.address}/sign-in/link/" in str(inbox.response)

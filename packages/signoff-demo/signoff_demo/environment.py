@@ -157,6 +157,7 @@ def _settings(workdir: Workdir, slack: SlackSandbox, url: str, port: int) -> dic
         "SIGNOFF_PORT": str(port),
         "SIGNOFF_PUBLIC_URL": f"http://127.0.0.1:{port}",
         "SIGNOFF_DRAIN_SECONDS": "1",
+        "SIGNOFF_WEBHOOK_NETWORKS": "127.0.0.0/8",  # programs beside the demo are on this machine
     }
 
 
