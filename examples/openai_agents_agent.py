@@ -1,7 +1,8 @@
 """An agent of the OpenAI Agents SDK whose deletions wait for people. It can be killed while it waits, and restarted.
 
 SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), OPENAI_BASE_URL and OPENAI_API_KEY which
-model to use: `python -m signoff_demo.sandbox.model` is a scripted one. The argument is the folder for waiting runs.
+model to use: `python -m signoff_demo.sandbox.model` is a scripted one. The argument is the folder for waiting runs
+(default: `runs`).
 """
 
 import asyncio
@@ -37,4 +38,4 @@ async def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "runs"))

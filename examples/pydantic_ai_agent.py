@@ -1,7 +1,8 @@
 """A pydantic-ai agent whose deletions wait for people. It can be killed while it waits, and restarted.
 
-SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both); the argument is the file for the waiting run.
-The model is a function, so that this runs without a paid one: replace it by "openai:gpt-5" or any other.
+SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both); the argument is the file for the waiting run
+(default: `nightly-17.json`). The model is a function, so that this runs without a paid one: replace it by
+"openai:gpt-5" or any other.
 """
 
 import asyncio
@@ -52,4 +53,4 @@ async def main(kept: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else "nightly-17.json")))
