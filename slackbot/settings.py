@@ -107,6 +107,7 @@ class Settings(BaseSettings):
     agents: Annotated[tuple[str, ...], NoDecode] = _named("SIGNOFF_AGENTS", default=())
     checkpoints: Path = _named("SIGNOFF_CHECKPOINTS", default=Path("checkpoints.toml"))
     channel: str | None = _named("SIGNOFF_CHANNEL", default=None)
+    tell_requester: bool = _named("SIGNOFF_TELL_REQUESTER", default=True)
 
     smtp_url: SecretStr | None = _named("SIGNOFF_SMTP_URL", default=None)
     smtp_from: str | None = _named("SIGNOFF_SMTP_FROM", default=None)

@@ -54,8 +54,14 @@ class OutboxMessage:
     priority: int = LINE
     coalesce_key: str | None = None
     agent: str | None = None
+    tells: bool = False
     wait: float = 0.0
     """Seconds before it may be sent; later lines of its thread go with it."""
+
+
+def telling(line: OutboxMessage) -> OutboxMessage:
+    """The line is an outcome: whoever asked is told, as they have chosen (`notify_choice`)."""
+    return replace(line, tells=True)
 
 
 def card(destination: Destination, request_id: UUID, *, urgent: bool = True) -> OutboxMessage:
@@ -188,6 +194,8 @@ def _row(message: OutboxMessage) -> dict[str, Any]:
         "body": dict(message.body),
         "coalesce_key": message.coalesce_key,
         "wait": message.wait,
+        "tells": message.tells,
+        "direct": new_id() if message.tells else None,
     }
 
 
@@ -199,16 +207,42 @@ SELECT name FROM unnest(CAST(:names AS text[])) AS name
 WHERE EXISTS (SELECT FROM delivery WHERE kind = 'direct' AND body -> 'told' IS NOT NULL AND body -> 'told' ? name)
 """)
 # Of rows with one key only the first is inserted: a statement cannot update a row twice.
+#
+# A run in a thread tells of its requests' outcomes when it ends. What a program reports follows its approval, which is
+# no outcome yet. Direct messages are found by polling; a run in that very conversation needs none.
 _INSERT = text("""
+WITH e AS (
+    SELECT DISTINCT ON (coalesce(coalesce_key, id::text)) *
+    FROM json_to_recordset(:rows) AS t (
+        id uuid, kind delivery_kind, priority smallint, team_id text, channel_id text, request_id uuid, run_id uuid,
+        agent text, body jsonb, coalesce_key text, wait float, tells boolean, direct uuid)
+    ORDER BY coalesce(coalesce_key, id::text), priority, id
+    LIMIT (SELECT CAST(:many AS int))
+), told AS (
+    SELECT e.id, jsonb_build_object('tell', jsonb_build_object('team', who.team_id, 'user', who.user_id)) AS whom,
+           CASE WHEN c.channel_id = e.channel_id THEN 'thread' ELSE coalesce(c.way, 'thread') END AS way, c.channel_id
+    FROM e
+    LEFT JOIN approval_request AS r ON r.id = e.request_id
+    LEFT JOIN agent_run AS a ON a.id = coalesce(e.run_id, r.run_id)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(r.requester_team_id, a.requester_team_id) AS team_id,
+               coalesce(r.requester_user_id, a.requester_user_id) AS user_id) AS who
+    LEFT JOIN notify_choice AS c ON c.team_id = who.team_id AND c.user_id = who.user_id
+    WHERE e.tells AND who.user_id IS NOT NULL
+      AND (r.id IS NULL OR r.source <> 'allow_similar' AND a.channel_id IS NULL)
+      AND (e.body ->> 'line' <> 'approved'
+           OR EXISTS (SELECT FROM tool_call WHERE tool_call.id = r.call_id AND tool_call.executor = 'none'))
+)
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
                       not_before)
-SELECT DISTINCT ON (coalesce(coalesce_key, id::text))
-       id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
-       clock_timestamp() + make_interval(secs => wait)
-FROM json_to_recordset(:rows) AS t (
-    id uuid, kind delivery_kind, priority smallint, team_id text, channel_id text, request_id uuid, run_id uuid,
-    agent text, body jsonb, coalesce_key text, wait float)
-ORDER BY coalesce(coalesce_key, id::text), priority, id
+SELECT e.id, e.kind, e.priority, e.team_id, e.channel_id, e.request_id, e.run_id, e.agent,
+       CASE told.way WHEN 'thread' THEN e.body || told.whom ELSE e.body END, e.coalesce_key,
+       clock_timestamp() + make_interval(secs => e.wait)
+FROM e LEFT JOIN told ON told.id = e.id
+UNION ALL
+SELECT e.direct, 'direct', 0, e.team_id, told.channel_id, e.request_id, e.run_id, NULL,
+       e.body || told.whom || jsonb_build_object('of', e.kind), NULL, clock_timestamp()
+FROM e JOIN told ON told.id = e.id WHERE told.way = 'dm'
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
 """)

@@ -11,6 +11,7 @@ DROP TABLE http_reply;
 DROP TABLE key_use;
 DROP TABLE api_key;
 DROP TABLE notice;
+DROP TABLE notify_choice;
 DROP TABLE webhook;
 DROP TABLE delivery;
 DROP TABLE digest_card;

@@ -1,7 +1,7 @@
 """Stored facts to Block Kit; external text made inert. No I/O, no clock."""
 
 from slackbot.cards.agent_form import AgentForm, agent_modal, read_agent_modal
-from slackbot.cards.answer import PAGE_OF_ANSWER, answer_modal
+from slackbot.cards.answer import PAGE_OF_ANSWER, answer_modal, outcome_message
 from slackbot.cards.app_home import PAGE_OF_HOME, HomeView, home
 from slackbot.cards.combine_lines import combine_lines, count_alike
 from slackbot.cards.details import PAGE_OF_DETAILS, details_modal, details_pages, details_text
@@ -29,6 +29,7 @@ from slackbot.cards.lists import (
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
 from slackbot.cards.request import named_in, plain_message, plain_request_card, request_card, unreadable
 from slackbot.cards.scalars import amounts
+from slackbot.cards.status_words import of_outcomes
 from slackbot.cards.unseen import PAGE_OF_HISTORY, unseen_card
 from slackbot.cards.values import (
     ACTION_AGENT,

@@ -58,6 +58,7 @@ _USAGE = {
         ("/approvals limits", "the use of the limits over time"),
         ("/approvals inbox", "your inbox in the browser"),
         ("/approvals stats [7|30|90]", "waiting requests, decisions, times and reviewers"),
+        ("/approvals notify [dm|thread|off]", "how you are told of the outcome of what you asked for"),
         ("/approvals help", "this help"),
     ),
 }

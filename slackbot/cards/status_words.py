@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from agent.domain.limits import written
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import GrantView, RequestView
@@ -23,6 +25,13 @@ def of_run(standing: RunStatus | CallOutcome | ExecutionStatus | Hold) -> str:
     """Return the words for a run's state, what holds it, or how its call has ended."""
     # Equal texts of two enumerations are one key.
     return _ENDING_WORDS[standing] if isinstance(standing, CallOutcome) else _RUN_WORDS[standing]
+
+
+def of_outcomes(outcomes: Collection[CallOutcome]) -> str:
+    """`done, rejected`, without what is still open."""
+    ended = [each for each in CallOutcome if each in outcomes and each is not CallOutcome.OPEN]
+    done = {CallOutcome.DONE: "done"}
+    return ", ".join(done.get(each) or _ENDING_WORDS[each].removeprefix("Ended: ") for each in ended)
 
 
 def progress(given: int, needed: int) -> str:

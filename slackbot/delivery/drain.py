@@ -78,6 +78,7 @@ class Drain:
         admin: Destination | None = None,
         cards_per_minute: int = CARDS_PER_MINUTE,
         page: str | None = None,
+        tell_requester: bool = True,
     ) -> None:
         self._db = db
         self._messenger = Messenger(client, directory.own_bot_user_id)
@@ -91,7 +92,9 @@ class Drain:
         self._unreleased: dict[str, DueMessage] = {}
         self._changes = defaultdict[str, Allowance](lambda: Allowance(STEP * pace, pace))
         self.reviewers = ReviewerCheck(db, directory, admin)
-        self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers, page)
+        self._drawing = MessageDrawing(
+            db, directory, Permalinks(client), self.reviewers, page, tell_requester=tell_requester
+        )
         self._failures = Failures(db, directory, admin, pace)
         self._leaving = False
         self.problem: str | None = None

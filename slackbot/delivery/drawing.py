@@ -7,11 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.errors import DOUBTFUL
 from agent.domain.masked_action import MaskedAction
 from agent.domain.request_view import RequestView
 from agent.store import views
 from agent.usecases.due_messages import DueMessage
 from agent.usecases.undelivered import MAX_NAMED
+from signoff.values import Person
 from slackbot import cards, masking
 from slackbot.cards import Card
 from slackbot.delivery.reviewer_check import ReviewerCheck
@@ -22,7 +24,7 @@ from slackbot.slack_api.permalinks import Permalinks
 MAX_POSTPONEMENTS = 3
 """Postponements of a card while the machine is too busy to scan it for secrets; then it is masked."""
 
-_PLAIN = frozenset({"line", "team", "user", "at"})
+_PLAIN = frozenset({"line", "team", "user", "at", "people"})
 """Fields without free text."""
 
 
@@ -36,8 +38,11 @@ class MessageDrawing:
         permalinks: Permalinks,
         reviewers: ReviewerCheck,
         page: str | None = None,
+        *,
+        tell_requester: bool = True,
     ) -> None:
         """``page``: the expired requests, in the browser."""
+        self._tell_requester = tell_requester
         self._db = db
         self._directory = directory
         self._permalinks = permalinks
@@ -58,12 +63,53 @@ class MessageDrawing:
             return await self._draw_root(due, due.run_id)
         if due.bodies[0].get("line") == "unseen":
             return await self._draw_unseen_elsewhere(due, due.bodies[0])
-        hidden = await self._hidden(due) if _quotes(due) else ()
+        told = [await self._told(due, body) for body in due.bodies]
+        hidden = await self._hidden(due) if any(map(_quotes, told)) else ()
+        if due.kind == "direct" and (of := due.bodies[0].get("of")) is not None:
+            return await self._draw_outcome(due, str(of), told[0], hidden)
         draw = (
             cards.thread_line if due.kind == "thread_line" else cards.run_line
         )  # also for words to operators
-        bodies = cards.count_alike(await masking.clean_bodies(due.bodies, hidden))
+        bodies = cards.count_alike(await masking.clean_bodies(told, hidden))
         return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+
+    async def _told(self, due: DueMessage, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """With ``people``: whoever asked for what has this outcome, if Slack confirms them now."""
+        whom, rest = body.get("tell"), {name: value for name, value in body.items() if name != "tell"}
+        if whom is None or not self._tell_requester:
+            return rest
+        refusal = (await self._directory.identify(Person(whom["team"], whom["user"]))).refusal
+        if refusal in DOUBTFUL and due.attempts < MAX_POSTPONEMENTS:
+            raise SlackUnavailable("Slack has not confirmed whom to tell")
+        if refusal is not None:
+            return rest
+        return {**rest, "people": [whom["user"]], **await self._ending_of(due.run_id, body)}
+
+    async def _ending_of(self, run_id: UUID | None, body: Mapping[str, Any]) -> dict[str, str]:
+        """What became of the actions, beside the agent's own words for it."""
+        run = await self._db.read(views.run_view, run_id) if run_id and body.get("line") == "answer" else None
+        words = cards.of_outcomes(run.call_outcomes) if run is not None else ""
+        return {"ending": words} if words else {}
+
+    async def _draw_outcome(
+        self, due: DueMessage, of: str, body: Mapping[str, Any], hidden: masking.Hidden
+    ) -> Card | None:
+        """A thread's line as a direct message: of what, where, and the reason that the thread has above it."""
+        if "people" not in body:
+            return None
+        async with self._db.connection() as connection:
+            above = await views.thread_of(connection, due.run_id, due.request_id)
+            run = await views.run_view(connection, due.run_id) if due.run_id else None
+            view = await views.request_view(connection, due.request_id) if due.request_id else None
+            reason = await views.last_rejection(connection, run.id) if run else None
+        told = {**body, "reason": reason} if reason and body.get("line") == "answer" else body
+        (clean,) = await masking.clean_bodies([{**told, "people": None}], hidden)
+        draw = cards.thread_line if of == "thread_line" else cards.run_line
+        about = f"{run.chain}: {run.task}" if run else view.description if view else ""
+        link = (await self._permalinks.of([above])).get(above) if above else None
+        return cards.outcome_message(
+            draw(clean, delivery_id=due.id), await masking.clean_text(about, hidden), link
+        )
 
     async def _draw_root(self, due: DueMessage, run_id: UUID) -> Card | None:
         async with self._db.connection() as connection:
@@ -152,7 +198,6 @@ class MessageDrawing:
         return cards.request_card(shown, names=names, delivery_id=due.id)
 
 
-def _quotes(due: DueMessage) -> bool:
-    """Whether the body has external text, which may contain anything."""
-    said = [name for body in due.bodies for name, value in body.items() if value is not None]
-    return due.kind == "run_root" or not _PLAIN.issuperset(said)
+def _quotes(body: Mapping[str, Any]) -> bool:
+    """Whether it has external text, which may contain anything."""
+    return not _PLAIN.issuperset(name for name, value in body.items() if value is not None)

@@ -16,6 +16,7 @@ from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.cards import Card, FloodDigest
 
+_LINK = "https://shop.slack.com/archives/C0/p1"
 _REQUEST, _RUN, _CALL, _EXECUTION = (UUID(int=number) for number in (1, 2, 3, 4))
 
 
@@ -45,7 +46,10 @@ def sample_cards(person: Person, channel_id: str, at: datetime) -> Iterator[tupl
     yield "a card in plain form", cards.plain_request_card(waiting, delivery_id=None, findable=True)
     yield "the full text of a request", cards.request_details(waiting)
     yield "a run's message", cards.run_root(_run(person, channel_id, at))
-    yield "an answer", cards.run_line({"line": "answer", "text": "It is **refunded**:\n\n* order 7"})
+    told = {"people": [person.user_id], "ending": "rejected", "reason": "It is in dispute."}
+    answer = cards.run_line({"line": "answer", "text": "It is **refunded**:\n\n* order 7", **told})
+    yield "an answer", answer
+    yield "an outcome as a direct message", cards.outcome_message(answer, "refunds: refund order 7", _LINK)
     body = _body(person, at)
     about_request = [cards.thread_line({**body, "line": kind}) for kind in (*cards.REQUEST_LINES, "closed")]
     about_run = [cards.run_line({**body, "line": kind}) for kind in cards.RUN_LINES]
@@ -55,7 +59,7 @@ def sample_cards(person: Person, channel_id: str, at: datetime) -> Iterator[tupl
     digest = FloodDigest("refunds", 12, Risk.HIGH, {"process_refund": 12}, at, ())
     yield "a digest", cards.flood_digest_card(digest)
     yield "an ended digest", cards.flood_digest_card(replace(digest, waiting=0))
-    yield "an earlier digest", cards.outdated_digest_card("refunds", "https://shop.slack.com/archives/C0/p1")
+    yield "an earlier digest", cards.outdated_digest_card("refunds", _LINK)
     yield "a note about expired requests", cards.unseen_card(2, [waiting], channel_id=channel_id)
     yield "help", cards.usage("/approvals")
     yield (

@@ -102,7 +102,9 @@ class SlackService:
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
         page = f"{settings.public_url}/inbox/history?status=expired" if settings.public_url else None
-        drain = Drain(self._db, client, directory, self._worker, page=page)
+        drain = Drain(
+            self._db, client, directory, self._worker, page=page, tell_requester=settings.tell_requester
+        )
         drain.follow(*self._delivery_settings(workspace))
         permalinks = Permalinks(client)
         ctx = ListenerContext(

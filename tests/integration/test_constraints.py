@@ -46,6 +46,7 @@ WORLD = f"""
     INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
         VALUES ('{RUN}', 'run_root', 1, 'T1', 'C1', '{RUN}', '{{}}');
     INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'C1');
+    INSERT INTO notify_choice (team_id, user_id, way) VALUES ('T1', 'U1', 'thread');
     INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
         VALUES (repeat('n', 22), '{REQUEST}', 'channel', 'T1', 'C1');
     INSERT INTO pause (scope, by) VALUES ('*', 'cli:root');
@@ -219,6 +220,8 @@ BROKEN = {
     "ck_card_place_own_place_has_user": "UPDATE card_place SET surface = 'home'",
     "ck_outlet_lease_whole": "UPDATE outlet SET lease_worker = 'w1'",
     "ck_outlet_trouble_whole": "UPDATE outlet SET trouble = 'It is archived.'",
+    "ck_notify_choice_known_way": "UPDATE notify_choice SET way = 'email'",
+    "ck_notify_choice_dm_has_channel": "UPDATE notify_choice SET way = 'dm'",
     "ck_delivery_digest_of_agent": "UPDATE delivery SET agent = 'refunds'",
     "ck_delivery_about_something": "UPDATE delivery SET run_id = NULL",
     "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",

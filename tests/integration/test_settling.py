@@ -163,10 +163,10 @@ async def test_the_run_s_thread_says_who_may_settle(database: Database) -> None:
     _, claim = await unasked_doubt(database)
     lines = await rows(
         database,
-        "SELECT channel_id, body ->> 'execution', body ->> 'tool', body -> 'people' FROM delivery"
+        "SELECT channel_id, body ->> 'execution', body ->> 'tool', body -> 'tell' ->> 'user' FROM delivery"
         " WHERE body ->> 'line' = 'in_doubt'",
     )
-    assert lines == [("C0AGENTS", str(claim.execution_id), "process_refund", [ADA.user_id])]
+    assert lines == [("C0AGENTS", str(claim.execution_id), "process_refund", ADA.user_id)]
 
 
 async def test_retry_takes_the_quorum_of_its_request(database: Database) -> None:

@@ -84,6 +84,7 @@ from agent.store.views.search import (
     search_runs,
     votes_between,
 )
+from agent.store.views.told_outcomes import last_rejection, thread_of
 from agent.store.views.waiting_lists import (
     audiences,
     count_waiting,

@@ -214,7 +214,7 @@ def write_outcome(
     else:
         said = line(attempt, outcome.status.value, seconds=outcome.seconds, text=text)
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
-    outbox.enqueue(tx, [*card(attempt), *said])
+    outbox.enqueue(tx, [*card(attempt), *map(outbox.telling, said)])
 
 
 def write_end_of_doubt(
@@ -225,7 +225,8 @@ def write_end_of_doubt(
     tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt, "late": True}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, actor, detail))
-    outbox.enqueue(tx, [*card(attempt), *line(attempt, "settled", text="succeeded")])
+    said = line(attempt, "settled", text="succeeded")
+    outbox.enqueue(tx, [*card(attempt), *map(outbox.telling, said)])
 
 
 def write_late(tx: Transaction, attempt: CallAttempt, outcome: Outcome, head: ChainHead, actor: str) -> None:

@@ -157,7 +157,7 @@ def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> Non
 
 
 def _announce_doubt(tx: Transaction, run: LockedRun | None, attempt: CallAttempt) -> None:
-    """Cardless calls are settled in the run's thread, so it mentions the requester."""
+    """In the run's thread, where cardless calls are settled."""
     if run is None or run.destination is None:
         return
     facts: dict[str, object] = {"tool": attempt.call.tool}
@@ -165,9 +165,7 @@ def _announce_doubt(tx: Transaction, run: LockedRun | None, attempt: CallAttempt
         facts["request"] = short_id(attempt.request_id)
     else:
         facts |= {"execution": str(attempt.id), "call": str(attempt.call.id)}
-    if run.requester is not None:
-        facts["people"] = [run.requester.user_id]
-    line = outbox.run_line(run.destination, run.id, "in_doubt", **facts)
+    line = outbox.telling(outbox.run_line(run.destination, run.id, "in_doubt", **facts))
     outbox.enqueue(tx, [line, outbox.run_root(run.destination, run.id)])
 
 

@@ -174,18 +174,18 @@ def _entry(ending: RequestEnding) -> AuditEntry:
 
 def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
     request, at = ending.request, ending.head.at.isoformat()
-    line = ending.outcome.word
+    line = outbox.request_line(
+        request.destination,
+        request.id,
+        ending.outcome.word,
+        ending.by,
+        reason=ending.reason,
+        at=at,
+        **named_approvers(ending.approved_by),
+    )
     return (
         outbox.card(request.destination, request.id, urgent=ending.outcome is not RequestStatus.EXPIRED),
-        outbox.request_line(
-            request.destination,
-            request.id,
-            line,
-            ending.by,
-            reason=ending.reason,
-            at=at,
-            **named_approvers(ending.approved_by),
-        ),
+        line if ending.outcome is RequestStatus.CANCELLED else outbox.telling(line),
     )
 
 

@@ -141,6 +141,7 @@ def _messages(
         line = outbox.request_line(
             doubt.destination, doubt.request_id, "settled", by, text=verdict, reason=note
         )
+        line = outbox.telling(line) if verdict == "done" else line
         return [outbox.card(doubt.destination, doubt.request_id), line, *root]
     if run is None or run.destination is None:
         return []

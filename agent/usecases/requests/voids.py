@@ -169,4 +169,4 @@ async def _lapse(tx: Transaction, due: Sequence[OverdueCall]) -> None:
         audit.append(tx, heads[request_subject(request_id)], entry)
         name = "handed_over" if read else "lapsed"
         line = outbox.request_line(destination, request_id, name, None, at=read)
-        outbox.enqueue(tx, [outbox.card(destination, request_id), line])
+        outbox.enqueue(tx, [outbox.card(destination, request_id), outbox.telling(line)])

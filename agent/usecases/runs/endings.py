@@ -150,4 +150,7 @@ def _end(tx: Transaction, run: LockedRun, how: RunEnding, head: ChainHead) -> No
     if run.destination:
         about = {"run": str(run.id)} if how.status is RunStatus.FAILED else {}
         line = outbox.run_line(run.destination, run.id, status, cause=how.cause, **about, **how.facts)
+        # A child run's end is a step of the run above it; whoever cancels their own run knows.
+        if run.parent_run_id is None and (how.by is None or how.by != run.requester):
+            line = outbox.telling(line)
         outbox.enqueue(tx, [line, outbox.run_root(run.destination, run.id)])

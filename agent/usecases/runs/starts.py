@@ -58,7 +58,8 @@ async def write_failed_run(tx: Transaction, run_id: UUID, new: NewRun, cause: st
     outbound.enqueue_finished(tx, run_id)
     if new.team_id and new.channel_id:
         there = Destination(new.team_id, new.channel_id)
-        outbox.enqueue(tx, [outbox.run_line(there, run_id, "failed", cause=cause, run=str(run_id))])
+        line = outbox.run_line(there, run_id, "failed", cause=cause, run=str(run_id))
+        outbox.enqueue(tx, [outbox.telling(line)])
 
 
 async def _write(tx: Transaction, run_id: UUID, new: NewRun) -> ChainHead | None:

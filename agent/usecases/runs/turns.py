@@ -137,7 +137,8 @@ class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
         run_leases.record_turn(tx, run.id, number, turn, len(proposed), final=final)
         if run.inputs > turn.heard:
             tx.wake(Wakeup.run(run.id, run.agent))
-        outbox.enqueue(tx, _messages(found, turn, answers=not proposed))
+        ends = final and not found.open and run.parent_run_id is None
+        outbox.enqueue(tx, _messages(found, turn, answers=not proposed, ends=ends))
         if final:
             if found.webhooks:
                 outbound.enqueue_finished(tx, run.id)
@@ -150,14 +151,16 @@ class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
         return None
 
 
-def _messages(held: HeldRun, turn: Turn, *, answers: bool) -> list[OutboxMessage]:
+def _messages(held: HeldRun, turn: Turn, *, answers: bool, ends: bool) -> list[OutboxMessage]:
+    """``ends``: nothing is to come, so whoever asked is told, also if there is no text."""
     run = held.run
     if run.destination is None:
         return []
     words = []
-    if answers and turn.text:
-        said = {"text": turn.text, "run": str(run.id), "turn": run.turn + 1}
-        words.append(outbox.run_line(run.destination, run.id, "answer", **said))
+    if answers and (turn.text or ends):
+        said = {"text": turn.text or "", "run": str(run.id), "turn": run.turn + 1}
+        answer = outbox.run_line(run.destination, run.id, "answer", **said)
+        words.append(outbox.telling(answer) if ends else answer)
     above = ancestors.ancestor_roots(run.destination, run.ancestor_ids) if held.asked else []
     return [*words, outbox.run_root(run.destination, run.id), *above]
 

@@ -100,6 +100,18 @@ CREATE INDEX ix_delivery_dead ON delivery (created_at) WHERE state = 'dead';
 -- What waits in a channel is read kind by kind: while no message may be changed, none of the cards that stand is looked at.
 CREATE INDEX ix_delivery_pending ON delivery (team_id, channel_id, kind, priority, id) WHERE state = 'pending';
 
+-- How people want to be told of the outcomes of what they asked for. Without a row: in the thread.
+CREATE TABLE notify_choice (
+    team_id text NOT NULL,
+    user_id text NOT NULL,
+    way text NOT NULL,
+    -- Their own conversation with the app, which the choice has opened.
+    channel_id text,
+    CONSTRAINT pk_notify_choice PRIMARY KEY (team_id, user_id),
+    CONSTRAINT ck_notify_choice_known_way CHECK (way IN ('dm', 'thread', 'off')),
+    CONSTRAINT ck_notify_choice_dm_has_channel CHECK ((way = 'dm') = (channel_id IS NOT NULL))
+);
+
 CREATE TABLE webhook (
     id uuid NOT NULL,
     name text NOT NULL,

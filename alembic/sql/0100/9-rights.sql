@@ -41,7 +41,8 @@ BEGIN
     EXECUTE format('GRANT UPDATE (superseded_by) ON vote TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE ON
-            agent_run, tool_call, approval_request, execution, approval_grant, card_place, audit_head, api_key, webhook
+            agent_run, tool_call, approval_request, execution, approval_grant, card_place, audit_head, api_key, webhook,
+            notify_choice
         TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON

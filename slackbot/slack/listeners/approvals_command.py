@@ -7,9 +7,10 @@ from functools import partial
 from uuid import UUID
 
 from agent.domain.errors import Refused
+from agent.domain.notify_choice import NotifyChoice
 from agent.domain.reports import PERIODS
 from agent.store import views
-from agent.usecases import sessions
+from agent.usecases import notify_choice, sessions
 from slackbot.cards import (
     PAGE_OF_HISTORY,
     PAGE_OF_WAITING,
@@ -30,11 +31,21 @@ from slackbot.slack.listeners import listing
 from slackbot.slack.listeners.command_input import SlashCommand, Verb
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.history_query import UnclearQuery, read_query
+from slackbot.slack_api.client import SlackError
 
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this. Please type more of the id."
 STATS_DAYS = 7
 WHICH = "Which one? The id is at the end of each line in /approvals."
+CHOOSE = "Choose with notify dm, notify thread or notify off."
+NO_DIRECT_MESSAGES = (
+    "Slack did not open a conversation with you, so nothing was changed; please try again in a moment."
+)
+_TOLD = {
+    NotifyChoice.THREAD: "You are mentioned in the thread when what you asked for has an outcome.",
+    NotifyChoice.DM: "You get a direct message when what you asked for has an outcome.",
+    NotifyChoice.OFF: "Nobody mentions you when what you asked for has an outcome; the thread has it all the same.",
+}
 INBOX = (
     "<{link}|Open your inbox in the browser>. This link is for you only and works once, within five minutes. "
     "The Home tab of this app shows the same requests."
@@ -107,6 +118,25 @@ async def _limits(ctx: ListenerContext, said: SlashCommand) -> Card:
     return limit_list(await limits.visible(ctx.db, ctx.services.policy, said.person))
 
 
+async def _notify(ctx: ListenerContext, said: SlashCommand) -> Card:
+    await check_member(ctx.directory, said.person)
+    if not said.rest:
+        way = await notify_choice.find(ctx.db, said.person)
+        return Card(f"{_TOLD[way]} {CHOOSE}", [])
+    wanted = said.rest.lower()
+    if wanted not in set(NotifyChoice):
+        return misunderstood_command("/approvals", CHOOSE, about="notify")
+    way, channel_id = NotifyChoice(wanted), None
+    if way is NotifyChoice.DM:
+        try:
+            opened = await ctx.client.conversations_open(users=said.person.user_id)
+        except SlackError:
+            return Card(NO_DIRECT_MESSAGES, [])
+        channel_id = opened["channel"]["id"]
+    await notify_choice.choose(ctx.db, said.person, way, channel_id)
+    return Card(_TOLD[way], [])
+
+
 async def _help(_: ListenerContext, __: SlashCommand) -> Card:
     return usage("/approvals")
 
@@ -120,6 +150,7 @@ VERBS: dict[str, Verb] = {
     "limits": _limits,
     "inbox": _inbox,
     "stats": _stats,
+    "notify": _notify,
     "help": _help,
 }
 HIDDEN: dict[str, Verb] = {"": partial(_list, listing.TODO), "list": VERBS["all"], "home": _inbox}
