@@ -5,12 +5,14 @@ of it, and only then are those values cut (`shown`): nobody recognises half a se
 """
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from signoff.canonical import canonical_bytes
 from signoff.formats import NO_MONEY, Money
 from signoff.masks import Find, TextSpan, mask_end, mask_piece, merge_spans
+from signoff.values import COMMAND
 
 MAX_VALUE = 200
 """Shown characters of one value; the rest is counted."""
@@ -40,6 +42,9 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9.,-]{0,40}\Z", re.ASCII)
 _CUT = re.compile(r"… \(\+(\d{1,9}) characters\)\Z", re.ASCII)
 _SEPARATOR = re.compile(r"[\s\"'<>,;(){}\[\]]")
 _LONGEST_WORD = 100
+_WORD = re.compile(
+    r"(?!(?:yes|no|none|null|true|false|empty)\Z)[A-Za-z][\w./@+-]{0,59}\Z", re.ASCII | re.IGNORECASE
+)
 
 
 def _nothing(_: str) -> Sequence[TextSpan]:
@@ -47,19 +52,46 @@ def _nothing(_: str) -> Sequence[TextSpan]:
 
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any], money: Money = NO_MONEY) -> str:
-    """`arguments` are already masked. Those that cannot be shown are counted."""
-    declared = money.below("args")
+    """`deploy · region: eu, count: 5`, and last a gate's command. `arguments` are already masked.
+
+    Those that cannot be shown are counted.
+    """
+    command = command_line(arguments)
+    told = {name: value for name, value in arguments.items() if command is None or name != COMMAND}
+    last = [_cuttable(command)] if command is not None else []
     named: list[str] = []
-    room = MAX_LINE - len(tool)
-    for name, value in arguments.items():
-        piece = f"{_cuttable(name)}: {shown_value(value, declared.below(name))}"
+    room = MAX_LINE - len(tool) - sum(len(shown(each)) for each in last)
+    for name, value in told.items():
+        piece = named_value(name, value, money.below("args", name))
         room -= len(shown(piece)) + 2
         if room < 0:
-            left = len(arguments) - len(named)
+            left = len(told) - len(named)
             named.append(f"… (+{left:,} argument{'' if left == 1 else 's'})")
             break
         named.append(piece)
-    return f"{tool}({', '.join(named)})"
+    return " · ".join([tool, *([", ".join(named)] if named else []), *last])
+
+
+def named_value(name: str, value: Any, money: Money = NO_MONEY) -> str:
+    """`region: eu`. What is not one plain word is quoted: no text can pass for the next argument."""
+    plain = isinstance(value, str) and _WORD.match(value) and money.shown(value) is None
+    return (
+        f"{name if _WORD.match(name) else shown_value(name)}: {value if plain else shown_value(value, money)}"
+    )
+
+
+def command_line(arguments: Mapping[str, Any]) -> str | None:
+    """A gate's command, as a shell would print it."""
+    words = arguments.get(COMMAND)
+    if not isinstance(words, list | tuple) or not words or not all(isinstance(each, str) for each in words):
+        return None
+    return shlex.join(words)
+
+
+def without_command(description: str, arguments: Mapping[str, Any]) -> str:
+    """A shown description, for places that show the command as code."""
+    command = command_line(arguments)
+    return description if command is None else description.removesuffix(f" · {shown(_cuttable(command))}")
 
 
 def quoted(text: str) -> str:

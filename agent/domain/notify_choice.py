@@ -6,6 +6,8 @@ from enum import StrEnum
 
 
 class NotifyChoice(StrEnum):
+    """How a person hears of the outcome of what they asked for: by direct message, in its thread, or not at all."""
+
     DM = "dm"
     THREAD = "thread"
     OFF = "off"

@@ -17,6 +17,9 @@ API = "api"
 EXTERNAL = "external"
 """A program's default action; the version of actions executed outside."""
 
+ASK = "ask"
+"""A function agent's question, as a tool."""
+
 FactValues = Mapping[str, Any]
 
 

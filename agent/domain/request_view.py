@@ -14,6 +14,9 @@ from agent.domain.facts import FactsSource
 from agent.domain.limits import Caller, LimitView
 from agent.domain.people import Exclusion, deciders
 from agent.domain.request import (
+    API,
+    ASK,
+    EXTERNAL,
     ApprovalState,
     ExecutionStatus,
     RequestStatus,
@@ -24,6 +27,8 @@ from agent.domain.rules import Rule
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
 from signoff.visible_text import says_nothing
+
+_ASKED_WITH = {"question", "arguments", "risk", "timeout_seconds"}
 
 ANYONE = "anyone"
 """In place of a grant's requester."""
@@ -228,6 +233,13 @@ class RequestView:
     def needs_people(self) -> bool:
         in_doubt = self.execution is not None and self.execution.awaits_settlement
         return self.status is RequestStatus.WAITING or in_doubt
+
+    @property
+    def is_question(self) -> bool:
+        """Whether there is only a question to answer, and nothing to run."""
+        if self.source == API:
+            return self.action.tool == EXTERNAL
+        return self.action.tool == ASK and self.action.arguments.keys() == _ASKED_WITH
 
     @property
     def held_up(self) -> bool:

@@ -35,8 +35,14 @@ UNMATCHED = "unmatched"
 REQUIRES_APPROVAL = "requires_approval"
 FACTS_FAILED = "facts_failed"
 LIMIT_REACHED = "limit_reached"
-RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED, LIMIT_REACHED})
-"""Rules made from the defaults."""
+DERIVED = {
+    UNMATCHED: "No rule names this action, so people are asked",
+    REQUIRES_APPROVAL: "Its tool always asks people",
+    FACTS_FAILED: "Its facts could not be looked up, so people are asked",
+    LIMIT_REACHED: "A limit has no room for it, so people are asked",
+}
+"""Rules made from the defaults, in words for people."""
+RESERVED_IDS = frozenset(DERIVED)
 
 
 def on_reject_by_risk(risk: Risk) -> OnReject:

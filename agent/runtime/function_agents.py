@@ -20,9 +20,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from agent.domain.request import ASK
 from agent.runtime.agents import Agent
 from agent.runtime.signature import context_parameter, summary
-from agent.runtime.step_tools import ASK, PAUSE, QUESTION, SLEEP, Doing, StepTool
+from agent.runtime.step_tools import PAUSE, QUESTION, SLEEP, Doing, StepTool
 from agent.runtime.tool import Tool
 
 Function = Callable[..., Coroutine[Any, Any, Any]]

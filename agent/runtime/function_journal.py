@@ -13,12 +13,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from agent.domain.request import ASK
 from agent.domain.request_view import RequestView
 from agent.domain.run import CallView, ProposedCall
 from agent.runtime import recorded_answers, stored_text
 from agent.runtime.branches import Branch, branch, settle
 from agent.runtime.function_agents import FunctionAgent
-from agent.runtime.step_tools import ASK, SLEEP, SleepTool
+from agent.runtime.step_tools import SLEEP, SleepTool
 from agent.runtime.steps import Decision, NonDeterministic, StepFailed
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.description import bounded

@@ -9,13 +9,13 @@ from typing import Any
 import structlog
 
 from agent.domain.ancestors import label_of
-from agent.domain.request import RequestStatus
+from agent.domain.request import ASK, RequestStatus
 from agent.domain.run import CallView, RunStatus, Turn
 from agent.runtime import run_limits, stored_text
 from agent.runtime.function_agents import FunctionAgent
 from agent.runtime.function_journal import FunctionJournal
 from agent.runtime.services import Services
-from agent.runtime.step_tools import ASK, SLEEP
+from agent.runtime.step_tools import SLEEP
 from agent.runtime.steps import journal
 from agent.store import views
 from agent.usecases import runs

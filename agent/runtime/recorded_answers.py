@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from agent.domain.request import ASK
 from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallView
 from agent.domain.verdicts import CAUSES
 from agent.runtime.agents import Delegate
-from agent.runtime.step_tools import ASK, StepTool
+from agent.runtime.step_tools import StepTool
 from agent.runtime.steps import Decision, StepFailed
 from agent.runtime.tool import Tool
 from signoff.errors import CollaborationError

@@ -12,14 +12,13 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from agent.domain.judgement import ToolTraits
+from agent.domain.request import ASK
 from agent.domain.rules import Rule
 from agent.runtime import stored_text
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.tool import Tool
 from signoff.masks import redact_by_name
 from signoff.values import Action, Risk
-
-ASK = "ask"
 
 SLEEP = "sleep"
 

@@ -10,11 +10,13 @@ from signoff.values import Person
 
 
 async def find(connection: Connection, person: Person) -> NotifyChoice:
+    """Return a person's choice, which is the thread if they have made none."""
     found = await connection.execute(_FIND, {"team": person.team_id, "user": person.user_id})
     return NotifyChoice(found.scalar_one_or_none() or NotifyChoice.THREAD)
 
 
 def put(tx: Transaction, person: Person, way: NotifyChoice, channel_id: str | None) -> None:
+    """Store a person's choice in place of an earlier one, with the channel of their direct messages."""
     tx.add(_PUT, team=person.team_id, user=person.user_id, way=way.value, channel=channel_id)
 
 

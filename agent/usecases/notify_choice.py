@@ -9,6 +9,7 @@ from signoff.values import Person
 
 
 async def find(db: Database, person: Person) -> NotifyChoice:
+    """Return how a person wants to hear of outcomes."""
     return await db.read(notify_choice.find, person)
 
 

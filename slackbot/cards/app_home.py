@@ -9,10 +9,10 @@ from uuid import UUID
 from agent.domain.request_list import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
-from slackbot.cards import blocks, buttons, facts, inert, json_text, rows, status_words, tree
+from slackbot.cards import arguments, blocks, buttons, facts, inert, rows, status_words, tree
 from slackbot.cards.limits import LimitLine, limits_of
 from slackbot.cards.lists import GrantLine, grant_rows
-from slackbot.cards.request import title, unreadable, withheld_note
+from slackbot.cards.request import title, unreadable, withheld_note, without_command_in_title
 from slackbot.cards.values import Json, Names, Pages
 
 MAX_WAITING = 8
@@ -98,17 +98,12 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
         blocks.channel(view.channel_id),
     )
     known = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6, view.money_in("facts")).parts
-    given = json_text.arguments_of(view.action)
-    arguments = tree.show_values(given, MAX_HOME_ARGUMENTS, 8, view.money_in("args")).parts
     return [
         blocks.rich_text(
-            blocks.section(blocks.text(inert.line(title(view), 400), bold=True)),
+            blocks.section(blocks.text(inert.line(title(without_command_in_title(view)), 400), bold=True)),
             line,
             *([facts.heading(view), *known] if known else []),
-            blocks.section(
-                blocks.text("Arguments of "), blocks.text(inert.line(view.action.tool, 80), code=True)
-            ),
-            *arguments,
+            *arguments.shown(view, MAX_HOME_ARGUMENTS, 8).parts,
         ),
         *withheld_note(view, withheld),
         *buttons.row(view, names, approvable=not withheld),

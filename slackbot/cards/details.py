@@ -9,22 +9,37 @@ from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS
 from signoff import formats
 from signoff.formats import Money
-from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, status_words, tree
+from slackbot.cards import (
+    arguments,
+    blocks,
+    buttons,
+    facts,
+    inert,
+    json_text,
+    paging,
+    status,
+    status_words,
+    tree,
+)
 from slackbot.cards.modals import modal
 from slackbot.cards.request import (
-    arguments_label,
     limits_blocks,
     origin,
     small_print,
     title,
     unreadable,
     withheld_note,
+    without_command_in_title,
 )
 from slackbot.cards.values import ACTION_FILE, Json, Names, button_value
 
 PAGES_BEFORE_FILE = 5
 MAX_READABLE = 3_000
 _NO_LIMIT = 2**62
+_EXACTLY = "The same, exactly and in full"
+
+_SHOWN_CONTEXT = ("task", "earlier_calls", "transcript", "action_description")
+"""What a program said of its action is among the agent's own words."""
 
 PAGE_OF_DETAILS = "details"
 """Page values with `request`, `revision` and `page`."""
@@ -41,7 +56,7 @@ def details_modal(
     names = names or Names()
     pages = paging.in_pages(list(_content(view, names, permalink)))
     page = max(1, min(page, len(pages)))
-    above = [blocks.header(inert.line(title(view), blocks.HEADER_LIMIT))]
+    above = [blocks.header(inert.line(title(without_command_in_title(view)), blocks.HEADER_LIMIT))]
     withheld = unreadable(view)
     turns = paging.turns(PAGE_OF_DETAILS, page, len(pages), request=view.id, revision=view.revision)
     below = [
@@ -72,28 +87,53 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
     if inert.weight(inert.line(title(view), 100_000)) > blocks.HEADER_LIMIT:  # the header is cut
         yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500) or "…")))
     yield blocks.rich_text(*status.parts(view, status.ALL))
-    yield blocks.rich_text(*origin(view, names, permalink))
+    yield blocks.rich_text(*origin(view, names, permalink), *_tool(view))
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE, view.money_in("facts"))
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
         yield blocks.rich_text(head, *changed.parts)
     yield from limits_blocks(view)
-    yield from _values(facts.heading(view), dict(view.facts or {}), view.money_in("facts"))
-    arguments = json_text.arguments_of(view.action)
-    yield from _values(arguments_label(view.action), arguments, view.money_in("args"))
+    if view.facts:
+        yield from _values(facts.heading(view), view.facts, view.money_in("facts"))
+    elif not view.is_question:
+        yield blocks.rich_text(_italic(facts.absent(view)))
+    yield from _arguments(view)
     for label, text in _quoted_words(view, names):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
 
 
+def _tool(view: RequestView) -> list[Json]:
+    if view.is_question:
+        return []
+    tool = blocks.text(inert.line(view.action.tool, 80), code=True)
+    return [
+        blocks.section(blocks.text("Tool ", bold=True), tool, blocks.text(arguments.version_of(view.action)))
+    ]
+
+
+def _arguments(view: RequestView) -> Iterator[Json]:
+    given = json_text.arguments_of(view.action)
+    parts = arguments.shown(view, MAX_READABLE, 60).parts
+    if view.is_question:
+        yield from [blocks.rich_text(*parts)] if parts else []
+        yield from _boxes(
+            _italic("Everything that was sent with the question, exactly"), json_text.readable(given)
+        )
+        return
+    yield blocks.rich_text(*(parts or [arguments.label(view), _italic("none")]))
+    if given:
+        yield from _boxes(_italic(_EXACTLY), json_text.readable(given))
+
+
 def _values(label: Json, values: Mapping[str, Any], money: Money) -> Iterator[Json]:
     """First readable, if short enough; then exact and complete."""
-    if not values:
-        yield blocks.rich_text(label, blocks.section(blocks.text("none", italic=True)))
-        return
     seen = tree.show_values(values, MAX_READABLE, 60, money)
     yield blocks.rich_text(label, *seen.parts)
-    exact = blocks.section(blocks.text("The same, exactly and in full", italic=True))
-    yield from _boxes(exact, json_text.readable(values))
+    yield from _boxes(_italic(_EXACTLY), json_text.readable(values))
+
+
+def _italic(content: str) -> Json:
+    return blocks.section(blocks.text(content, italic=True))
 
 
 def _boxes(label: Json, text: str) -> Iterator[Json]:
@@ -127,9 +167,7 @@ def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if transcript := _sequence(context.get("transcript")):
         shown = (f"{_role(message)}: {_lines(_member(message, 'text'))}" for message in transcript)
         yield f"Recent transcript, newest last, not checked ({len(transcript):,})", "\n".join(shown)
-    rest = {
-        key: value for key, value in context.items() if key not in ("task", "earlier_calls", "transcript")
-    }
+    rest = {key: value for key, value in context.items() if key not in _SHOWN_CONTEXT}
     if rest:
         yield "Other context of the agent", json_text.readable(rest)
 
@@ -143,7 +181,7 @@ def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
     yield f"{facts.title(view)}:", json_text.readable(dict(view.facts or {}))
     action = view.action
     yield (
-        f"Arguments of {inert.line(action.tool, 200)}, version {inert.line(action.tool_version, 200)}:",
+        f"Arguments of {inert.line(action.tool, 200)}{arguments.version_of(action)}:",
         json_text.readable(json_text.arguments_of(action)),
     )
     for label, text in _quoted_words(view, Names()):

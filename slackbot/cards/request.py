@@ -7,12 +7,19 @@ is sent.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
 from agent.domain.masked_action import MaskedAction
-from agent.domain.request import RequestStatus
+from agent.domain.request import EXTERNAL, RequestStatus
 from agent.domain.request_view import RequestView
+from agent.domain.rules import DERIVED
 from agent.domain.short_ids import short_id
-from signoff.values import Action
+from signoff.description import without_command
 from slackbot.cards import (
+    arguments,
     blocks,
     buttons,
     facts,
@@ -37,6 +44,10 @@ MAX_RATIONALE = 900
 MAX_RATIONALE_LINES = 12
 MAX_REVIEWERS = 8
 
+_WORDS = re.compile(r"[^\W_]+")
+_FILLING = frozenset(
+    ["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "please", "the", "to", "with"]
+)
 _ASSERTED = {
     "schedule": " (on a schedule)",
     "slack": "",
@@ -54,9 +65,10 @@ def request_card(
     """The card at the place `view.place_nonce`, if any. Cut parts are in Details, unless ``whole``."""
     names = names or Names()
     withheld = unreadable(view)
+    titled = without_command_in_title(view)
     head = [
-        blocks.header(inert.line(title(view), blocks.HEADER_LIMIT)),
-        *_description(view),
+        blocks.header(inert.line(title(titled), blocks.HEADER_LIMIT)),
+        *_description(titled),
         blocks.rich_text(*status.parts(view, status.ALL if whole else blocks.MAX_NAMED)),
     ]
     state = f"{view.id}:{view.revision}:{view.status}:{view.voided}"
@@ -72,7 +84,7 @@ def request_card(
         *buttons.row(view, names, approvable=not withheld),
     ]
     room = MAX_CARD - blocks.size(above) - blocks.size(below)
-    rows = [*above, *_arguments(view, max(LEAST_ARGUMENTS, min(MAX_ARGUMENTS, room))), *below]
+    rows = [*above, *_arguments(titled, max(LEAST_ARGUMENTS, min(MAX_ARGUMENTS, room))), *below]
     return Card(fallback(view), blocks.with_ids(rows, state), metadata(delivery_id, request=view.id))
 
 
@@ -99,6 +111,11 @@ def named_in(view: RequestView) -> list[str]:
 def title(view: RequestView) -> str:
     """`High risk · Refund 1,499.00 for order 7`. Not inert yet."""
     return f"{view.risk.value.capitalize()} risk · {subject(view)}"
+
+
+def without_command_in_title(view: RequestView) -> RequestView:
+    """For places that show the command as code."""
+    return replace(view, description=without_command(view.description, view.action.arguments))
 
 
 def fallback(view: RequestView) -> str:
@@ -134,9 +151,9 @@ def facts_blocks(view: RequestView) -> list[Json]:
     if view.facts:
         parts.append(facts.heading(view))
         parts += tree.show_values(view.facts, MAX_FACTS, 20, view.money_in("facts")).parts
-    else:
+    elif not view.is_question:
         parts.append(blocks.section(blocks.text(facts.absent(view), italic=True)))
-    return [blocks.rich_text(*parts)]
+    return [blocks.rich_text(*parts)] if parts else []
 
 
 def limits_blocks(view: RequestView) -> list[Json]:
@@ -145,27 +162,15 @@ def limits_blocks(view: RequestView) -> list[Json]:
     return [blocks.rich_text(*lines)] if lines else []
 
 
-def arguments_label(action: Action) -> Json:
-    """`Arguments of process_refund, version 3`."""
-    return blocks.section(
-        blocks.text("Arguments of ", bold=True),
-        blocks.text(inert.line(action.tool, 80), code=True),
-        blocks.text(f", version {inert.line(action.tool_version, 40)}"),
-    )
-
-
 def _arguments(view: RequestView, limit: int) -> list[Json]:
-    """Arguments from the canonical bytes, with their length if not all are shown."""
-    arguments = json_text.arguments_of(view.action)
-    seen = tree.show_values(arguments, limit - 200, money=view.money_in("args"))
-    parts = [arguments_label(view.action), *seen.parts]
-    if not arguments:
-        parts.append(blocks.section(blocks.text("none", italic=True)))
-    if not seen.complete:
-        whole = len(json_text.compact(arguments))
-        note = f"Cut here: all {whole:,} characters of the arguments are in Details."
-        parts.append(blocks.section(blocks.text(note, bold=True)))
-    return [blocks.rich_text(*parts)]
+    """Those that the title does not show, with the length of all if not all are shown."""
+    title_shown = inert.weight(inert.line(subject(view), 100_000)) <= MAX_DESCRIPTION
+    seen = arguments.shown(view, limit - 200, title_shown=title_shown)
+    if seen.complete:
+        return [blocks.rich_text(*seen.parts)] if seen.parts else []
+    whole = len(json_text.compact(json_text.arguments_of(view.action)))
+    note = f"Cut here: all {whole:,} characters of the arguments are in Details."
+    return [blocks.rich_text(*seen.parts, blocks.section(blocks.text(note, bold=True)))]
 
 
 def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
@@ -179,7 +184,9 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
 def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:
     """Say for whom and by which agent a request is asked, under which checkpoint, and what it needs."""
     asserted = _asserted(view.requester_asserted)
-    agent = f"{inert.line(view.chain, 160)}, version {inert.line(view.agent_version, 40)}"
+    agent = inert.line(view.chain, 160)
+    if view.agent_version != EXTERNAL:
+        agent += f", version {inert.line(view.agent_version, 40)}"
     run = [blocks.text(" · "), blocks.link(permalink, "its run")] if permalink else []
     return [
         blocks.section(
@@ -188,11 +195,16 @@ def origin(view: RequestView, names: Names, permalink: str | None = None) -> lis
             blocks.text(asserted),
         ),
         blocks.section(blocks.text("Agent ", bold=True), blocks.text(agent), *run),
-        blocks.section(
-            blocks.text("Checkpoint ", bold=True), blocks.text(inert.line(view.checkpoint_id, 80), code=True)
-        ),
+        *_checkpoint(view),
         blocks.section(blocks.text("Needs ", bold=True), blocks.text(_quorum(view, names))),
     ]
+
+
+def _checkpoint(view: RequestView) -> list[Json]:
+    if view.checkpoint_id in DERIVED:
+        return [] if view.is_question else [blocks.section(blocks.text(f"{DERIVED[view.checkpoint_id]}."))]
+    checkpoint = blocks.text(inert.line(view.checkpoint_id, 80), code=True)
+    return [blocks.section(blocks.text("Checkpoint ", bold=True), checkpoint)]
 
 
 def _asserted(by: str) -> str:
@@ -220,11 +232,35 @@ def _quorum(view: RequestView, names: Names) -> str:
 
 
 def _rationale(view: RequestView) -> list[Json]:
-    shown = inert.paragraph(view.rationale or "", MAX_RATIONALE, MAX_RATIONALE_LINES)
+    said = "\n\n".join(each for each in (view.rationale or "").split("\n\n") if _adds(view, each))
+    shown = inert.paragraph(said, MAX_RATIONALE, MAX_RATIONALE_LINES)
     if not shown:
         return []
     label = blocks.section(blocks.text("The agent's own words (not checked):", italic=True))
     return [blocks.rich_text(label, blocks.quote(blocks.text(shown)))]
+
+
+def _adds(view: RequestView, said: str) -> bool:
+    """Whether these words say more than what stands above them: title, facts and arguments."""
+    above = [view.description, view.action.tool, *_leaves(view.action.arguments), *_leaves(view.facts)]
+    return not _words(said) <= _words(" ".join(above)) | _FILLING
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Names and values."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield str(name)
+            yield from _leaves(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _leaves(each)
+    else:
+        yield str(value)
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORDS.findall(text.casefold()))
 
 
 def small_print(view: RequestView, request: str | None = None) -> str:

@@ -41,11 +41,16 @@ def words(value: Any, money: Money = NO_MONEY, currency: str | None = None) -> s
         case bool():
             return "yes" if value else "no"
         case str():
-            return json_text.string(value) if _LOOKS_TYPED.match(value) or not value else value
+            return json_text.string(value) if looks_typed(value) else value
         case list() | tuple() if is_short_list(value):
             return ", ".join(words(item, money.below(at), currency) for at, item in enumerate(value))
         case _:
             return json_text.compact(value)
+
+
+def looks_typed(value: Any) -> bool:
+    """Whether only its quotation marks tell this text from a value of another type."""
+    return isinstance(value, str) and (not value or _LOOKS_TYPED.match(value) is not None)
 
 
 def is_short_list(value: Any) -> bool:

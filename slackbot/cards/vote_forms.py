@@ -9,9 +9,9 @@ from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS
 from signoff.values import Person
-from slackbot.cards import blocks, facts, inert, json_text, tree
+from slackbot.cards import arguments, blocks, facts, inert, tree
 from slackbot.cards.modals import modal
-from slackbot.cards.request import title
+from slackbot.cards.request import title, without_command_in_title
 from slackbot.cards.values import (
     CALLBACK_VOTE,
     CHOICE_BLOCK,
@@ -69,19 +69,14 @@ def reason_of(view: Mapping[str, Any]) -> str | None:
 
 
 def _question(view: RequestView, effect: str) -> list[Json]:
-    arguments = tree.show_values(json_text.arguments_of(view.action), 1200, 12, view.money_in("args"))
+    given = arguments.shown(view, 1200, 12).parts
     known = tree.show_values(view.facts or {}, 1200, 12, view.money_in("facts"))
     return [
         blocks.rich_text(
-            blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
+            blocks.section(blocks.text(inert.line(title(without_command_in_title(view)), 600), bold=True)),
             *([facts.heading(view), *known.parts] if view.facts else []),
         ),
-        blocks.rich_text(
-            blocks.section(
-                blocks.text("Arguments of ", bold=True), blocks.text(inert.line(view.action.tool, 80))
-            ),
-            *arguments.parts,
-        ),
+        *([blocks.rich_text(*given)] if given else []),
         blocks.rich_text(blocks.section(blocks.text(effect))),
     ]
 

@@ -182,10 +182,10 @@ async def _ask_again(
     judgement = await with_rejection(services.db, proposal, judgement)
     states = await limits.states(services.db, view.call_id, uses) if uses else ()
     rule = judgement.rule or view.rule  # people are asked even if policy would now let the action run
-    described = rule.description_template is not None
+    own_words = view.is_question and rule.description_template is None
     new = replace(
         question_of_program(services, view, wanted.principal, proposal, judgement, rule, states),
-        description=rule.describe(proposal.action, proposal.facts.values) if described else view.description,
+        description=view.description if own_words else rule.describe(proposal.action, proposal.facts.values),
         call_id=view.call_id,
         session=found.session,
     )

@@ -48,7 +48,7 @@ GRANTED = "reviewers have allowed similar calls in advance"
 UNCONFIRMED = "a limit counts for each requester, and Slack does not confirm this one as a member"
 
 Quote = Callable[[Rule, FactValues | None], Awaitable[str]]
-"""The program's own description, as people see it under this rule."""
+"""A program's question, as people see it under this rule."""
 
 
 class Denied(SignoffError):
@@ -78,7 +78,7 @@ class ProgramQuestion:
     on_behalf: bool
     """The key names the requester."""
     quote: Quote | None
-    """None: the program has no words of its own."""
+    """None: there is an action, which describes itself."""
     words: str | None
     rationale: str | None
     context: Mapping[str, Any]
@@ -275,11 +275,10 @@ async def _question(
     states: tuple[LimitState, ...],
 ) -> NewRequest:
     new = question_of_program(services, question, question.principal, proposal, judgement, rule, states)
-    described, description = rule.description_template is not None, new.description
-    if question.quote is not None and not described:
-        description = await question.quote(rule, new.facts)
-    own = (question.words if described else None, question.rationale)
-    rationale = "\n\n".join(filter(None, own)) or None
+    words, description = question.words, new.description
+    if question.quote is not None and rule.description_template is None:
+        words, description = None, await question.quote(rule, new.facts)
+    rationale = "\n\n".join(filter(None, (words, question.rationale))) or None
     session, content = question.session, question.content
     return replace(new, description=description, rationale=rationale, session=session, content=content)
 

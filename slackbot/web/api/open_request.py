@@ -204,7 +204,7 @@ async def ask(ctx: WebContext, principal: Principal, body: AskIn, size: int) -> 
         agent=agent,
         requester=requester.person,
         on_behalf=requester.asserted == "on-behalf",
-        quote=None if said is None else partial(_quote, said, action),
+        quote=partial(_quote, said, action) if said is not None and body.action is None else None,
         words=said,
         rationale=body.rationale,
         context=_context(body),
@@ -257,7 +257,7 @@ def _agent(principal: Principal, body: AskIn) -> str:
 
 async def _quote(said: str, action: Action, rule: Rule, facts: FactValues | None) -> str:
     """The program's words, quoted so that they cannot close the quotation."""
-    return await clean_description(f"The agent says: {quoted(said)}", action, facts, rule.redact)
+    return await clean_description(f"The agent asks: {quoted(said)}", action, facts, rule.redact)
 
 
 def _context(body: AskIn) -> dict[str, Any]:

@@ -11,15 +11,17 @@ from urllib.parse import urlsplit
 from agent.domain import eligibility
 from agent.domain.errors import NotFound, sentence
 from agent.domain.people import Standing
-from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request import EXTERNAL, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_list import Count, RequestLine
 from agent.domain.request_view import RequestView
+from agent.domain.rules import DERIVED
 from agent.runtime.judging.edits import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
 from slackbot.cards import (
     OWN_WORDS_EXCLUDE,
     Names,
+    arguments,
     durations,
     edit_fields,
     facts,
@@ -38,7 +40,7 @@ from slackbot.web.inbox import history, values
 from slackbot.web.inbox.history import HistoryStep
 from slackbot.web.inbox.values import Node
 
-_KNOWN = ("task", "transcript", "earlier_calls", "omitted")
+_KNOWN = ("task", "transcript", "earlier_calls", "omitted", "action_description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,8 @@ class RequestPage:
     def content_title(self) -> str:
         """What the action is by now: asked about, approved, or run."""
         execution = self.view.execution
+        if self.view.is_question:
+            return "What is asked" if self.waits else "What was asked"
         if self.waits:
             return "What would happen"
         if execution and not execution.nothing_done:
@@ -249,7 +253,25 @@ class RequestPage:
 
     @property
     def arguments(self) -> tuple[tuple[Node, ...], int]:
-        return values.tree(json_text.arguments_of(self.view.action), self.view.money_in("args"))
+        found = arguments.readable(self.view)
+        return values.tree(found.values, found.money)
+
+    @property
+    def command(self) -> str:
+        return arguments.readable(self.view).command or ""
+
+    @property
+    def derived_rule(self) -> str:
+        """What a rule that nobody wrote says; empty for the operator's."""
+        return DERIVED.get(self.view.checkpoint_id, "")
+
+    @property
+    def tool_version(self) -> str:
+        return arguments.version_of(self.view.action)
+
+    @property
+    def agent_version(self) -> str:
+        return "" if self.view.agent_version == EXTERNAL else self.view.agent_version
 
     @property
     def exact_arguments(self) -> str:

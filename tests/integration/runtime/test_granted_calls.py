@@ -330,7 +330,7 @@ async def test_a_grant_is_of_its_agents_and_not_for_those_who_gave_it(shop: Shop
         "SELECT description FROM request_revision AS v JOIN approval_request AS r"
         " ON r.id = v.request_id WHERE r.status = 'waiting' ORDER BY 1"
     )
-    assert waiting == [("refund(amount: 20)",), ("refund(amount: 21)",)]
+    assert waiting == [("refund · amount: 20",), ("refund · amount: 21",)]
     assert await shop.state(await shop.refund(22)) is CallState.ANSWERED
     assert await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id) == [
         (1,)

@@ -75,7 +75,7 @@ async def test_people_see_the_run_in_slack(service: Living) -> None:
     ]
 
 
-ASKED = ("Delete 5 records from “users”", "send_notification(message: “done”, recipient: “bob@example.com”)")
+ASKED = ("Delete 5 records from “users”", "send_notification · message: done, recipient: bob@example.com")
 """Two calls of one turn are judged side by side, so either may be asked about first."""
 
 

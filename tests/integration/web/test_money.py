@@ -117,7 +117,8 @@ async def test_an_integer_is_no_money_by_its_name(porch: Porch) -> None:
         home,
     ):
         assert TITLE in words
-        for value in (*SHOWN, PRICE):
+        titled = () if "Arguments of" in words and SHOWN[-2] in words else (SHOWN[-2],)
+        for value in {*SHOWN, PRICE}.difference(titled):
             assert value in words, (value, words)
         # What the client wrote stands below, as its own words.
         assert not re.search(r"amount: 1\.00|7,000|4,711", words.partition("Other context of the agent")[0])
@@ -164,11 +165,13 @@ async def test_a_generated_title_shows_declared_money_only(porch: Porch) -> None
     """Without a template and words of its own, a program's question is titled by the service, under its policy."""
     await ask(porch, "pay", {"amount": 1500, "fee": 2.5})
     card = await porch.house.card()
-    assert "pay(amount: 1500, fee: 2.50)" in card["text"]
+    assert "pay · amount: 1500, fee: 2.50" in card["text"]
     assert "1,500.00" not in _texts(card["blocks"])
     await ask(porch, "settle", {"amount": 1500, "fee": 2.5}, description="Settle amount: 1,500.00")
     other = await porch.house.card(1)
-    assert "The agent says: “Settle amount: 1,500.00”" in other["text"]
+    assert "settle · amount: 1500, fee: 2.50" in other["text"]
+    said = _texts(other["blocks"]).partition("The agent's own words (not checked):")
+    assert ("1,500.00" in said[0], "Settle amount: 1,500.00" in said[2]) == (False, True)
 
 
 async def test_an_open_request_keeps_its_money(porch: Porch) -> None:

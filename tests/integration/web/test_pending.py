@@ -129,10 +129,10 @@ async def test_without_an_action_all_fields_are_agreed_to(site: Street) -> None:
     assert pending["action"]["tool"] == "external"
     assert pending["action"]["arguments"]["agent_context"] == {"task": "Forget them", "step": 3}
     assert pending["action_description"] == words
-    assert pending["description"] == "The agent says: «Send it” is a fact, not “ a claim»"
+    assert pending["description"] == "The agent asks: «Send it” is a fact, not “ a claim»"
     assert pending["agent_context"] == {"task": "Forget them", "step": 3}
     card = await site.house.card()
-    assert "The agent says: «Send it” is" in card["text"]
+    assert "The agent asks: «Send it” is" in card["text"]
 
 
 async def test_json_without_its_content_type_is_told_what_is_missing(site: Street) -> None:
@@ -429,7 +429,7 @@ async def test_lists_do_not_say_what_the_policy_hides(site: Street) -> None:
     ).status_code == 200
     await site.house.card()
     listed = str((await grace.command("/approvals", "", "C0REVIEW")).response)
-    assert "Delete 5 records from ⟦redacted" in listed
+    assert "table_name: “⟦redacted" in listed
     reviewer = await site.reviewer()
     await reviewer.decides(asked.json()["id"], "rejected", reason="Never zanzibar, nor hunter-22")
     decided = str((await grace.command("/approvals", "history", "C0REVIEW")).response)
@@ -499,7 +499,7 @@ async def test_no_cut_shows_a_piece_of_a_secret(site: Street, before: int) -> No
     assert URL_PASSWORD in described[0]
     told = [[call.method, call.args] for call in site.house.slack.calls]
     seen = json.dumps([card, told, answer.json(), listed.json()], default=str, ensure_ascii=False)
-    assert "send_records(" in seen
+    assert "send_records · " in seen
     for secret in (URL_PASSWORD, SECRETS["aws-key"]):
         assert secret[:9] not in seen
 

@@ -42,7 +42,7 @@ def test_waiting_card_says_everything_in_order(samples: Any, referee: Any) -> No
         "0 of 2 approvals, 2 more needed",
         "Facts, looked up by the tool",
         "price: 1,499.00",
-        "Arguments of process_refund, version 3",
+        "Arguments of process_refund",
         "amount: 1,499.00",
         "order_id: 7",
         "Requested by U0ADA",
@@ -163,7 +163,7 @@ def test_arguments_come_from_the_canonical_bytes(samples: Any, referee: Any) -> 
 def test_without_facts_the_card_says_so(samples: Any, referee: Any) -> None:
     """Nobody mistakes the agent's claims for facts."""
     words = referee.words(request_card(samples.view(facts=None)).blocks)
-    assert "No facts were looked up: everything below is the agent's own claim." in words
+    assert "No facts were looked up: all of this is the agent's own claim." in words
 
 
 def test_asked_anew_shows_the_difference(samples: Any, referee: Any) -> None:

@@ -184,8 +184,8 @@ def test_no_doubt_ever_runs(conditions, arguments, facts, facts_failed):
 def test_an_action_without_a_template_is_described_by_its_arguments():
     """Without a template people still read the tool's name and every argument, cut when long."""
     description = shown(judge(Policy(), arguments={"order_id": 7, "note": "x" * 300}).description)
-    assert description.startswith("process_refund(note: “xxx")
-    assert description.endswith(", order_id: 7)")
+    assert description.startswith("process_refund · note: “xxx")
+    assert description.endswith(", order_id: 7")
     assert "…” (+240 characters)" in description
 
 
@@ -232,10 +232,10 @@ def test_money_of_the_defaults_reaches_every_rule_and_a_checkpoint_replaces_it()
         filename="x.toml",
     )
     arguments = {"amount": 1, "fee": 2}
-    assert judge(policy, "a", arguments).description == "a(amount: 1, fee: 2.00)"
-    assert judge(policy, "b", arguments).description == "b(amount: 1.00, fee: 2)"
-    assert judge(policy, "c", arguments).description == "c(amount: 1, fee: 2.00)"
-    assert judge(policy, "d", arguments, read_only=True).description == "d(amount: 1, fee: 2.00)"
+    assert judge(policy, "a", arguments).description == "a · amount: 1, fee: 2.00"
+    assert judge(policy, "b", arguments).description == "b · amount: 1.00, fee: 2"
+    assert judge(policy, "c", arguments).description == "c · amount: 1, fee: 2.00"
+    assert judge(policy, "d", arguments, read_only=True).description == "d · amount: 1, fee: 2.00"
     declared = policy.rules[1]
     assert Rule.from_snapshot(declared.snapshot()) == declared
 

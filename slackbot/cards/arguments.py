@@ -1,0 +1,114 @@
+"""An action's arguments for people: without our plumbing, and a gate's command as a shell prints it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.domain import templates
+from agent.domain.request import EXTERNAL
+from agent.domain.request_view import RequestView
+from signoff.description import command_line, named_value, shown_value
+from signoff.errors import MalformedArguments
+from signoff.formats import Money
+from signoff.values import COMMAND, Action
+from signoff.visible_text import visible
+from slackbot.cards import blocks, inert, json_text, scalars, tree
+from slackbot.cards.values import Json
+
+MAX_COMMAND = 2000
+MAX_COMMAND_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableArguments:
+    """The arguments that a card shows, with the money among them."""
+
+    values: Mapping[str, Any]
+    money: Money
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownArguments:
+    """`parts` of a rich text, empty if there is nothing to show."""
+
+    parts: list[Json]
+    complete: bool = True
+
+
+def readable(view: RequestView) -> ReadableArguments:
+    """All of them; of a question, what it is about."""
+    values, money = json_text.arguments_of(view.action), view.money_in("args")
+    if view.is_question:
+        return _of_question(view, values, money)
+    command = command_line(values)
+    told = {name: value for name, value in values.items() if command is None or name != COMMAND}
+    return ReadableArguments(told, money, command)
+
+
+def shown(view: RequestView, limit: int, most: int = 30, *, title_shown: bool = False) -> ShownArguments:
+    """``title_shown``: the whole title is above, so that its arguments are left out."""
+    found = readable(view)
+    told = {
+        name: value
+        for name, value in found.values.items()
+        if not (title_shown and _is_in_title(view, name, value, found.money))
+    }
+    command, is_cut = _command(found.command)
+    if not told:
+        return ShownArguments(command, not is_cut)
+    seen = tree.show_values(told, limit - blocks.size(command), most, found.money)
+    return ShownArguments([label(view), *seen.parts, *command], seen.complete and not is_cut)
+
+
+def label(view: RequestView) -> Json:
+    """`Arguments of process_refund`."""
+    if view.is_question:
+        return blocks.section(blocks.text("What it is about", bold=True))
+    tool = blocks.text(inert.line(view.action.tool, 80), code=True)
+    return blocks.section(blocks.text("Arguments of ", bold=True), tool)
+
+
+def version_of(action: Action) -> str:
+    """`, version 3`; a program's action has none."""
+    return "" if action.tool_version == EXTERNAL else f", version {inert.line(action.tool_version, 40)}"
+
+
+def _of_question(view: RequestView, values: Mapping[str, Any], money: Money) -> ReadableArguments:
+    named, about = (
+        ("action_description", "agent_context") if view.action.tool == EXTERNAL else ("question", "arguments")
+    )
+    given = values.get(about)
+    if str(values.get(named)) not in view.description:
+        told = {name: values[name] for name in (named, about) if values.get(name) is not None}
+        return ReadableArguments(told, money)
+    if isinstance(given, Mapping):
+        return ReadableArguments(given, money.below(about))
+    return ReadableArguments({} if given is None else {about: given}, money)
+
+
+def _is_in_title(view: RequestView, name: str, value: Any, money: Money) -> bool:
+    """Whether the title shows the whole value, and not as one of another type."""
+    if view.is_question or isinstance(value, Mapping | list | tuple) or scalars.looks_typed(value):
+        return False
+    template = view.rule.templates
+    try:
+        if template is None:
+            piece = re.escape(named_value(name, value, money.below(name)))
+            return re.search(rf"(?: · |, ){piece}(?:, | · |\Z)", view.description) is not None
+        named = ("args", name) in {path for _, path in templates.parts(template)}
+        return named and shown_value(value, money.below(name)) in view.description
+    except (MalformedArguments, ValueError):
+        return False
+
+
+def _command(command: str | None) -> tuple[list[Json], bool]:
+    if command is None:
+        return [], False
+    whole = visible(command)
+    lines = "\n".join(whole.split("\n")[:MAX_COMMAND_LINES])
+    told = inert.shortened(lines, MAX_COMMAND)
+    return [blocks.preformatted(told)], told != whole
