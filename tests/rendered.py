@@ -1,4 +1,4 @@
-"""A card as the lines that a phone shows: about sixty characters each."""
+"""A card as the lines that a phone shows: about sixty characters each, and seventy of small print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from slackbot.cards.values import Json
 
-WIDTH = 60
+WIDTH, SMALL_WIDTH = 60, 70
 _DATE = re.compile(r"<!date\^\d+\^[^|]*\|[^>]*>")
 _ID = re.compile(r"<(?:@|!subteam\^)([A-Z0-9]+)>")
 
@@ -31,7 +31,7 @@ def _block(block: Json) -> list[str]:
                 [block["accessory"]] if "accessory" in block else []
             )
         case "context":
-            return _wrapped("  ".join(_mrkdwn(each["text"]) for each in block["elements"]))
+            return textwrap.wrap(" ".join(_mrkdwn(each["text"]) for each in block["elements"]), SMALL_WIDTH)
         case "rich_text":
             return [line for part in block["elements"] for line in _part(part)]
         case "actions":

@@ -94,7 +94,7 @@ def _is_in_title(view: RequestView, name: str, value: Any, money: Money) -> bool
     """Whether the title shows the whole value, and not as one of another type."""
     if view.is_question or isinstance(value, Mapping | list | tuple) or scalars.looks_typed(value):
         return False
-    template = view.rule.templates
+    template = view.rule.description_template
     try:
         if template is None:
             piece = re.escape(named_value(name, value, money.below(name)))

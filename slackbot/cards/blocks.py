@@ -107,7 +107,7 @@ def mention_mrkdwn(person_or_group: str) -> str:
 
 def moment_mrkdwn(at: datetime) -> str:
     """`<!date^…>` in the reader's time zone, else UTC."""
-    return f"<!date^{int(at.timestamp())}^{_DATE_FORMAT}|{formats.moment(at)}>"
+    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time}}|{formats.moment(at)}>"
 
 
 def section(*pieces: Json) -> Json:
@@ -141,9 +141,15 @@ def header(content: str) -> Json:
     return {"type": "header", "text": plain(content, HEADER_LIMIT)}
 
 
-def context(mrkdwn: str) -> Json:
-    """For ids, numbers and times, never external text."""
-    return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn, "verbatim": True}]}
+def context(*pieces: str | Json) -> Json:
+    """Small print. A text is mrkdwn: ids, numbers and times, never external text, which is `plain`."""
+    return {
+        "type": "context",
+        "elements": [
+            {"type": "mrkdwn", "text": each, "verbatim": True} if isinstance(each, str) else each
+            for each in pieces
+        ],
+    }
 
 
 def labelled(content: str, accessory: Json | None = None) -> Json:

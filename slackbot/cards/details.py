@@ -103,12 +103,13 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
 
 
 def _tool(view: RequestView) -> list[Json]:
+    digest = blocks.text(view.digest.hex(), code=True)
+    what = blocks.section(blocks.text("SHA-256 of what is approved ", bold=True), digest)
     if view.is_question:
-        return []
+        return [what]
     tool = blocks.text(inert.line(view.action.tool, 80), code=True)
-    return [
-        blocks.section(blocks.text("Tool ", bold=True), tool, blocks.text(arguments.version_of(view.action)))
-    ]
+    version = blocks.text(arguments.version_of(view.action))
+    return [blocks.section(blocks.text("Tool ", bold=True), tool, version), what]
 
 
 def _arguments(view: RequestView) -> Iterator[Json]:

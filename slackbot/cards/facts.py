@@ -24,8 +24,8 @@ def title(view: RequestView) -> str:
 
 
 def absent(view: RequestView) -> str:
-    """Say why a request shows no facts, and that all of this is the agent's own claim."""
-    own = "all of this is the agent's own claim."
+    """Say why a request shows no facts, and that this is the agent's own claim."""
+    own = "this is the agent's own claim."
     if view.facts_source is None:
         return f"No facts were looked up: {own}"
     who = f"The program {_program(view)}" if view.facts_source is FactsSource.PROGRAM else "Signoff"

@@ -43,6 +43,7 @@ MAX_CHANGES = 1000
 MAX_RATIONALE = 900
 MAX_RATIONALE_LINES = 12
 MAX_REVIEWERS = 8
+MAX_SMALL = 400
 
 _WORDS = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
@@ -77,9 +78,9 @@ def request_card(
         return Card(fallback(view), blocks.with_ids(rows, state), metadata(delivery_id, request=view.id))
     above = [*head, *limits_blocks(view), *facts_blocks(view)]
     below = [
-        blocks.rich_text(*origin(view, names)),
+        *([blocks.rich_text(*origin(view, names))] if whole else [small_line(view, names)]),
         *_rationale(view),
-        blocks.context(small_print(view)),
+        *([blocks.context(small_print(view))] if whole else []),
         *withheld_note(view, withheld),
         *buttons.row(view, names, approvable=not withheld),
     ]
@@ -181,6 +182,26 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
     return [blocks.rich_text(blocks.section(title, blocks.text(f"{withheld} It can still be rejected.")))]
 
 
+def small_line(view: RequestView, names: Names) -> Json:
+    """`for @ada · refunds · 1 of @finance · until tomorrow 8:47 PM`. Details has the rest."""
+    asked_for = view.behalf.requester
+    person = blocks.mention_mrkdwn(asked_for.user_id) if asked_for else ""
+    whom = "anyone" if view.behalf.anyone else person or "nobody in Slack"
+    by = view.requester_asserted
+    doubted = "" if by in _ASSERTED or (by.startswith("key:") and " for " not in by) else " (not confirmed)"
+    needed = f"{view.approvals_required} of {_reviewers(view, names, blocks.MAX_NAMED)}"
+    pieces: list[str | Json] = [f"for {whom}{doubted}", _plain(f"· {inert.line(view.chain, 80)} · {needed}")]
+    if view.status is RequestStatus.WAITING:
+        pieces.append(f"· until {blocks.moment_mrkdwn(view.expires_at)}")
+    if view.checkpoint_id in DERIVED and not view.is_question:
+        pieces.append(_plain(f"· {DERIVED[view.checkpoint_id]}"))
+    return blocks.context(*pieces)
+
+
+def _plain(content: str) -> Json:
+    return blocks.plain(content, MAX_SMALL)
+
+
 def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:
     """Say for whom and by which agent a request is asked, under which checkpoint, and what it needs."""
     asserted = _asserted(view.requester_asserted)
@@ -220,15 +241,18 @@ def _asserted(by: str) -> str:
 
 
 def _quorum(view: RequestView, names: Names) -> str:
-    """Reviewers by name: a mention would notify people whom the rule does not."""
+    own = "" if view.rule.prevent_self_review else ". The requester may approve it"
+    return f"{view.approvals_required} of {_reviewers(view, names, MAX_REVIEWERS)}{own}"
+
+
+def _reviewers(view: RequestView, names: Names, most: int) -> str:
+    """By name: a mention would notify people whom the rule does not."""
     people = [
         "members of this channel" if each == "channel" else inert.line(names.of(each), 40)
         for each in view.approvers
     ]
-    more = [f"{len(people) - MAX_REVIEWERS:,} more"] if len(people) > MAX_REVIEWERS else []
-    of = ", ".join([*people[:MAX_REVIEWERS], *more]) or "nobody: its list of reviewers is empty"
-    own = "" if view.rule.prevent_self_review else ". The requester may approve it"
-    return f"{view.approvals_required} of {of}{own}"
+    more = [f"{len(people) - most:,} more"] if len(people) > most else []
+    return ", ".join([*people[:most], *more]) or "nobody: its list of reviewers is empty"
 
 
 def _rationale(view: RequestView) -> list[Json]:

@@ -167,7 +167,7 @@ def buttons(card: Card) -> dict[str, dict[str, Any]]:
 # ---------------------------------------------------------------- the referee
 BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 SIGNS = set("✅❌⌛⏳🚫⚠▶↩")
-DATE = re.compile(r"<!date\^\d+\^\{date_short_pretty\} at \{time\}\|\d{4}-\d\d-\d\d \d\d:\d\d UTC>")
+DATE = re.compile(r"<!date\^\d+\^\{date_short_pretty\} \{time\}\|\d{4}-\d\d-\d\d \d\d:\d\d UTC>")
 MENTION = re.compile(r"<(?:@|!subteam\^)([A-Z0-9]+)>")
 ALIVE = {
     "angle bracket": re.compile(r"[<>]"),

@@ -16,6 +16,7 @@ from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import Change, EarlierRejection, FollowUp, VoteView
 from agent.domain.short_ids import short_id
 from agent.domain.verdicts import ENDED, OUTCOMES
+from signoff.description import shown as stored_as_shown
 from signoff.values import Risk
 from slackbot.cards import (
     Names,
@@ -27,13 +28,16 @@ from slackbot.cards import (
     run_line,
     thread_line,
 )
+from tests.rendered import above_the_buttons
+from tests.unit.cards.conftest import RULE
 
 LONG = {"order_id": 7, "note": "x" * 10_000}
 
 
 def test_waiting_card_says_everything_in_order(samples: Any, referee: Any) -> None:
-    """Risk and object first, then facts, arguments, who asks under which rule, and last the agent's own words."""
-    card = request_card(samples.view(approvals_required=2))
+    """Risk and object first, then facts, arguments, one small line, and last the agent's own words."""
+    view = samples.view(approvals_required=2)
+    card = request_card(view)
     referee.judge(card)
     words = referee.words(card.blocks)
     order = [
@@ -45,19 +49,71 @@ def test_waiting_card_says_everything_in_order(samples: Any, referee: Any) -> No
         "Arguments of process_refund",
         "amount: 1,499.00",
         "order_id: 7",
-        "Requested by U0ADA",
-        "Agent refunds, version 2",
-        "Checkpoint refund-over-limit",
-        "Needs 2 of S0FINANCE",
+        "for <@U0ADA>",
+        "· refunds · 2 of S0FINANCE",
+        "· until <!date^1801386000^{date_short_pretty} {time}|2027-01-31 09:00 UTC>",
         "The agent's own words (not checked):",
         "The customer got the wrong size.",
-        "Decide before <!date^1801386000^{date_short_pretty} at {time}|2027-01-31 09:00 UTC>",
         "Approve",
         "Reject",
     ]
     places = [words.index(each) for each in order]
     assert places == sorted(places)
     assert card.blocks[0]["type"] == "header"
+    details = referee.words(details_modal(view)["blocks"])
+    for moved in (
+        "version 3",
+        "version 2",
+        "refund-over-limit",
+        str(view.id),
+        "revision 1",
+        view.digest.hex(),
+    ):
+        assert moved in details, moved
+        assert moved not in words, moved
+
+
+def test_a_card_of_the_tour_is_nine_lines_long(samples: Any) -> None:
+    """Title, whom it waits for, three facts with their source, the small line and one of the agent's words."""
+    rule = RULE.model_copy(update={"description_template": "Refund {facts.price} for order {args.order_id}"})
+    facts = {"price": 1499.0, "customer": "Ines", "item": "desk"}
+    view = replace(samples.view(arguments={"order_id": 7}, facts=facts), rule=rule)
+    lines = above_the_buttons(request_card(view, names=Names(groups={"S0FINANCE": "finance"})).blocks)
+    assert len(lines) == 9, lines
+    assert "order_id" not in str(lines)  # as the title says it
+
+
+@pytest.mark.parametrize(
+    ("order", "template", "shown"),
+    [
+        (7, "Refund {facts.price} for order {args.order_id}", False),
+        ("7", "Refund {facts.price} for order {args.order_id}", True),  # of another type
+        ("x" * 80, "Refund {facts.price} for order {args.order_id}", True),  # cut there
+        (7, "Refund of 7.00", True),  # not this 7
+        (7, f"{'Refund ' * 90} for order {{args.order_id}}", True),  # the title is cut
+        ({"id": 7}, "Refund {args.order_id}", True),
+    ],
+)
+def test_an_argument_is_left_out_only_where_the_title_shows_all_of_it(
+    samples: Any, referee: Any, order: Any, template: str, shown: bool
+) -> None:
+    """Whole, under its own name and of its type; else it stands among the arguments."""
+    rule = RULE.model_copy(update={"description_template": template})
+    view = samples.view(arguments={"order_id": order})
+    said = stored_as_shown(rule.describe(view.action, view.facts))
+    card = request_card(replace(view, rule=rule, description=said))
+    referee.judge(card)
+    assert ("order_id: " in referee.words(card.blocks)) == shown
+
+
+def test_own_words_that_repeat_the_card_are_only_in_details(samples: Any, referee: Any) -> None:
+    """A paragraph with no word of its own is left out; one more word, or number, brings it back."""
+    said = "Refund of 1,499.00 for order 7, please.\n\nprocess_refund(order_id=7)"
+    view = samples.view(rationale=said)
+    assert "own words" not in referee.words(request_card(view).blocks)
+    assert "process_refund(order_id=7)" in referee.words(details_modal(view)["blocks"])
+    more = request_card(samples.view(rationale=f"{said}\n\nRefund order 8")).blocks
+    assert "own words (not checked):Refund order 8" in referee.words(more)
 
 
 @pytest.mark.parametrize("outcome", [each for each in RequestStatus if each is not RequestStatus.WAITING])
@@ -163,7 +219,7 @@ def test_arguments_come_from_the_canonical_bytes(samples: Any, referee: Any) -> 
 def test_without_facts_the_card_says_so(samples: Any, referee: Any) -> None:
     """Nobody mistakes the agent's claims for facts."""
     words = referee.words(request_card(samples.view(facts=None)).blocks)
-    assert "No facts were looked up: all of this is the agent's own claim." in words
+    assert "No facts were looked up: this is the agent's own claim." in words
 
 
 def test_asked_anew_shows_the_difference(samples: Any, referee: Any) -> None:
@@ -363,7 +419,9 @@ def test_reviewers_by_name_without_a_ping(samples: Any, referee: Any) -> None:
     names = Names(people={"U0GRACE": "grace"}, groups={"S0FINANCE": "finance"})
     card = request_card(view, names=names)
     words = referee.words(card.blocks)
-    assert "Needs 1 of @finance, @grace, members of this channel. The requester may approve it" in words
+    assert "· refunds · 1 of @finance, @grace, members of this channel" in words
+    details = referee.words(details_modal(view, names=names)["blocks"])
+    assert "Needs 1 of @finance, @grace, members of this channel. The requester may approve it" in details
     assert "usergroup" not in str(card.blocks)
 
 
@@ -382,8 +440,11 @@ def test_nobody_may_decide_is_said(samples: Any, referee: Any) -> None:
     ],
 )
 def test_how_the_requester_is_known(samples: Any, referee: Any, asserted: str, said: str) -> None:
-    """A requester that Slack has not vouched for is marked."""
-    assert said in referee.words(request_card(samples.view(requester_asserted=asserted)).blocks)
+    """A requester that Slack has not vouched for is marked, and Details says who named them."""
+    view = samples.view(requester_asserted=asserted)
+    assert said in referee.words(details_modal(view)["blocks"])
+    marked = "for <@U0ADA> (not confirmed)" in referee.words(request_card(view).blocks)
+    assert marked == (asserted not in ("slack", "key:crm"))
 
 
 def test_link_to_the_run(samples: Any, referee: Any) -> None:
