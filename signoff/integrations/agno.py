@@ -57,7 +57,7 @@ from signoff.errors import (
     SignoffError,
     Unreachable,
 )
-from signoff.integrations.agno_runs import (
+from signoff.integrations.agno_paused_runs import (
     UNFINISHED,
     Run,
     RunLeft,

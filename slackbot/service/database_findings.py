@@ -14,8 +14,8 @@ from agent.domain.policy import Policy
 from agent.runtime.agents import LoadError, load_agents
 from agent.runtime.checks.policy_lint import lapsed_observations
 from agent.store import views
+from agent.usecases import failing_sweeps, probe_write, schedules, undelivered
 from agent.usecases import policy as policies
-from agent.usecases import probe_write, schedules, sweeps, undelivered
 from signoff.errors import SignoffError
 from slackbot.service.findings import Finding
 from slackbot.settings import Settings
@@ -108,7 +108,7 @@ async def find_work(configured: Settings, database: Database) -> AsyncIterator[F
     yield await _backlog(database)
     yield await _dead(database)
     yield await _schedules(configured, database)
-    if failing := await sweeps.list_failing(database):
+    if failing := await failing_sweeps.list_failing(database):
         yield _sweeps(failing)
 
 

@@ -21,6 +21,7 @@ from agent.usecases import (
     api_keys,
     calls,
     deliveries,
+    failing_sweeps,
     idempotency,
     limits,
     observations,
@@ -28,7 +29,6 @@ from agent.usecases import (
     requests,
     runs,
     search,
-    sweeps,
 )
 from slackbot.masking.search_words import words_of_request
 
@@ -153,10 +153,10 @@ class Scheduler:
 
     async def _note_recovered(self, db: Database) -> int:
         """Sweeps that failed in another process, and work in this one."""
-        failing = await sweeps.list_failing(db)
+        failing = await failing_sweeps.list_failing(db)
         for name in failing:
             if self._failures.get(name) == 0 or name not in self.sweeps:
-                await sweeps.note_recovered(db, name)
+                await failing_sweeps.note_recovered(db, name)
         return 0
 
     def _forget(self, name: str, _: object) -> None:
@@ -180,12 +180,12 @@ class Scheduler:
         self._failures[name] = self._failures.get(name, 0) + 1
         kind = type(getattr(error, "orig", None) or error).__name__
         keeps_failing = self._failures[name] >= KEEPS_FAILING
-        if keeps_failing and await _recorded(name, sweeps.note_failing(self._db, name, kind)):
+        if keeps_failing and await _recorded(name, failing_sweeps.note_failing(self._db, name, kind)):
             log.error("a sweep keeps failing", action="sweep.keeps_failing", sweep=name, error=kind)
 
     async def _note_success(self, name: str) -> None:
         failures, self._failures[name] = self._failures.get(name, 0), 0
-        if failures >= KEEPS_FAILING and await _recorded(name, sweeps.note_recovered(self._db, name)):
+        if failures >= KEEPS_FAILING and await _recorded(name, failing_sweeps.note_recovered(self._db, name)):
             log.info("a sweep works again", action="sweep.recovered", sweep=name)
 
 

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from agent.database.pools import Database
 from agent.domain.api_keys import Scope
 from agent.domain.schedules import NewSchedule
-from agent.usecases import api_keys, schedules, sweeps, webhooks
+from agent.usecases import api_keys, failing_sweeps, schedules, webhooks
 from slackbot.app import Service
 from slackbot.delivery.deleted_cards import find_deleted_cards
 from slackbot.service.scheduled_starts import ScheduledStarts
@@ -119,7 +119,7 @@ async def schedule(db: Database) -> None:
 
 
 async def failed_elsewhere(db: Database) -> None:
-    await sweeps.note_failing(db, "a sweep of an older version", "CheckViolation")
+    await failing_sweeps.note_failing(db, "a sweep of an older version", "CheckViolation")
 
 
 async def metric(service: Service, name: str) -> float:
@@ -237,13 +237,13 @@ async def test_two_failures_are_nothing(database: Database) -> None:
 
     for number in range(1, KEEPS_FAILING + 3):
         await scheduler._run("limits", sweep)
-        assert await sweeps.list_failing(database) == (
+        assert await failing_sweeps.list_failing(database) == (
             {"limits": "ZeroDivisionError"} if number >= KEEPS_FAILING else {}
         )
     broken = False
     for _ in range(2):
         await scheduler._run("limits", sweep)
-    assert await sweeps.list_failing(database) == {}
+    assert await failing_sweeps.list_failing(database) == {}
     assert await column(database, "SELECT event FROM audit_event WHERE subject = 'sweeps' ORDER BY seq") == [
         "sweep.failed",
         "sweep.recovered",
@@ -252,10 +252,10 @@ async def test_two_failures_are_nothing(database: Database) -> None:
 
 async def test_what_was_mended_by_a_restart_is_well_again(database: Database) -> None:
     """Another scheduler, in which the sweep works, ends the alarm; one in which it has not run yet does not."""
-    await sweeps.note_failing(database, "limits", "CheckViolation")
+    await failing_sweeps.note_failing(database, "limits", "CheckViolation")
     scheduler = scheduler_of(database)
     await scheduler._run("recovered", scheduler.sweeps["recovered"])
-    assert await sweeps.list_failing(database) == {"limits": "CheckViolation"}
+    assert await failing_sweeps.list_failing(database) == {"limits": "CheckViolation"}
     for name in ("limits", "recovered"):
         await scheduler._run(name, scheduler.sweeps[name])
-    assert await sweeps.list_failing(database) == {}
+    assert await failing_sweeps.list_failing(database) == {}

@@ -12,7 +12,7 @@ import pytest
 
 from agent.database.embedded_server import EmbeddedServer
 from agent.database.pools import Database
-from agent.usecases import audit, sweeps
+from agent.usecases import audit, failing_sweeps
 from slackbot.service.scheduler import KEEPS_FAILING
 from tests.integration import invariants
 from tests.integration.crash.refusals import MAY_MOUNT, REFUSALS
@@ -87,6 +87,8 @@ async def test_sweeps_that_fail_beside_each_other_are_told_once(database: Databa
                 each = [(scheduler, name) for scheduler in schedulers for name in SWEEPS]
                 dice.shuffle(each)
                 await asyncio.gather(*(scheduler._run(name, outcome) for scheduler, name in each))
-            assert set(await sweeps.list_failing(database)) == (set(SWEEPS) if outcome is fails else set())
+            assert set(await failing_sweeps.list_failing(database)) == (
+                set(SWEEPS) if outcome is fails else set()
+            )
     _, problems = await audit.find_problems(database)
     assert problems == []

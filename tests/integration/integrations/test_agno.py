@@ -26,7 +26,7 @@ from signoff.client import AsyncApprovalClient
 from signoff.client.operations import WaitLimit
 from signoff.errors import AlreadyClaimed, Unreachable
 from signoff.integrations.agno import AgnoApprovals
-from signoff.integrations.agno_runs import store_cancelled
+from signoff.integrations.agno_paused_runs import store_cancelled
 from tests.integration.integrations.conftest import ROOT, Desk, until
 from tests.integration.web.line import a_line
 from tests.integration.web.test_client import http_answer
