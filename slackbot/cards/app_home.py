@@ -9,10 +9,12 @@ from uuid import UUID
 from agent.domain.request_list import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
+from signoff.values import Risk
 from slackbot.cards import arguments, blocks, buttons, facts, inert, rows, status_words, tree
+from slackbot.cards.buttons import subject
 from slackbot.cards.limits import LimitLine, limits_of
 from slackbot.cards.lists import GrantLine, grant_rows
-from slackbot.cards.request import title, unreadable, withheld_note, without_command_in_title
+from slackbot.cards.request import unreadable, withheld_note, without_command_in_title
 from slackbot.cards.values import Json, Names, Pages
 
 MAX_WAITING = 8
@@ -89,18 +91,19 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
     withheld = unreadable(view)
     counted = status_words.progress(status_words.approvals(view), view.approvals_required)
     line = blocks.section(
-        blocks.text(f"{counted} · " if counted else ""),
+        blocks.text(f"{view.risk.value.capitalize()} risk", bold=view.risk >= Risk.HIGH),
+        blocks.text(f" · {counted} · " if counted else " · "),
         blocks.text(f"agent {inert.line(view.chain, 80)} · for "),
         blocks.requester(view.behalf),
         blocks.text(" · until "),
         blocks.moment(view.expires_at),
-        blocks.text(" in "),
+        blocks.text(" · "),
         blocks.channel(view.channel_id),
     )
     known = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6, view.money_in("facts")).parts
     return [
         blocks.rich_text(
-            blocks.section(blocks.text(inert.line(title(without_command_in_title(view)), 400), bold=True)),
+            blocks.section(blocks.text(inert.line(subject(without_command_in_title(view)), 400), bold=True)),
             line,
             *([facts.heading(view), *known] if known else []),
             *arguments.shown(view, MAX_HOME_ARGUMENTS, 8).parts,

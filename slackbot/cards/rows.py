@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
 
 from agent.domain.request import RequestStatus
 from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
+from agent.domain.verdicts import OUTCOMES
+from signoff.values import Risk
 from slackbot.cards import blocks, inert, status_words
 from slackbot.cards.lines import run_words, until
 from slackbot.cards.values import ACTION_CANCEL_RUN, ACTION_OPEN, Json
@@ -16,51 +19,74 @@ MAX_WORDS = 160
 
 
 def request(line: RequestLine) -> list[Json]:
-    """Return the rows of a request in a list: its title, then its state, origin, deadline, channel and id."""
-    return [
-        _title(line),
-        _below(
-            blocks.text(", ".join(filter(None, [status_words.of_request(line.standing), _progress(line)]))),
-            *_origin(line),
-            *_until(line),
-            *_where(line.channel_id),
-            blocks.text(short_id(line.id), code=True),
-        ),
-    ]
+    """Return the row of a request in a list: its title and state, then risk, origin, deadline, channel and id."""
+    return _row(
+        inert.line(line.description, MAX_WORDS) or "no description",
+        [blocks.text(", ".join(filter(None, [_sign(line), _progress(line)])))],
+        [_risk(line), *_origin(line), *_until(line), *_where(line.channel_id), _id(line.id)],
+        _open(line),
+    )
 
 
 def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     """`link`: the thread address from Slack."""
-    decided = " by " if line.standing is line.status else " · decided by "  # not done by the reviewer
-    by = [blocks.text(decided), *blocks.people(line.deciders)] if line.deciders else []
-    at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
+    by = [blocks.text("decided by "), *blocks.people(line.deciders)] if line.deciders else []
+    at = [blocks.text(", " if by else ""), blocks.moment(line.decided_at)] if line.decided_at else []
+    decided = [[*by, *at]] if by or at else []
     reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
     thread = [blocks.link(link, "its thread")] if link else []
-    first = blocks.section(blocks.text(status_words.of_request(line.standing), bold=True), *by, *at)
-    rest = _below(
-        *reason, *_origin(line), *_where(line.channel_id), *thread, blocks.text(short_id(line.id), code=True)
+    below: list[Json | list[Json]] = [
+        *decided,
+        *reason,
+        _risk(line),
+        *_origin(line),
+        *_where(line.channel_id),
+        *thread,
+        _id(line.id),
+    ]
+    return _row(
+        inert.line(line.description, MAX_WORDS) or "no description",
+        [blocks.text(_sign(line))],
+        below,
+        _open(line),
     )
-    return [_title(line), blocks.rich_text(first, *rest["elements"])]
 
 
 def run(view: RunView, *, cancellable: bool) -> list[Json]:
-    """Return the rows of a run in a list: its task, then its state, requester, channel and id."""
-    title = f"{inert.line(view.chain, 80)}: {inert.line(view.task, MAX_WORDS)}"
-    below = _below(
-        [blocks.text(run_words(view), bold=True), *until(view)],
-        blocks.person(view.requester, "nobody in Slack"),
-        *([blocks.channel(view.channel_id)] if view.channel_id else []),
-        blocks.text(short_id(view.id), code=True),
-    )
-    return [blocks.labelled(title, _cancel(view) if cancellable else None), below]
+    """Return the row of a run in a list: its task and state, then agent, requester, channel and id."""
+    below: list[Json | list[Json]] = [
+        blocks.text(f"agent {inert.line(view.chain, 80)}"),
+        [blocks.text("for "), blocks.person(view.requester, "nobody in Slack")],
+        *_where(view.channel_id or ""),
+        _id(view.id),
+    ]
+    title = inert.line(view.task, MAX_WORDS) or inert.line(view.chain, 80)
+    state = [blocks.text(run_words(view)), *until(view)]
+    return _row(title, state, below, *([_cancel(view)] if cancellable else []))
 
 
-def _title(line: RequestLine) -> Json:
-    title = (
-        f"{line.risk.value.capitalize()} risk · {inert.line(line.description, MAX_WORDS) or 'no description'}"
-    )
+def _row(title: str, state: Sequence[Json], below: Iterable[Json | list[Json]], *buttons: Json) -> list[Json]:
+    """A title with its state beside it, a line below, and its buttons, which also part it from the next row."""
+    head = blocks.section(blocks.text(title, bold=True), blocks.text("  "), *state)
+    return [blocks.rich_text(head, blocks.section(*_dotted(below))), *blocks.actions(*buttons)]
+
+
+def _open(line: RequestLine) -> Json:
     about = line.description if inert.line(line.description, 10) else short_id(line.id)
-    return blocks.labelled(title, blocks.button("Open", ACTION_OPEN, str(line.id), about))
+    return blocks.button("Open", ACTION_OPEN, str(line.id), about)
+
+
+def _sign(line: RequestLine) -> str:
+    words = status_words.of_request(line.standing)
+    return f"{OUTCOMES[line.status].sign} {words}" if line.standing is line.status else words
+
+
+def _risk(line: RequestLine) -> Json:
+    return blocks.text(f"{line.risk.value.capitalize()} risk", bold=line.risk >= Risk.HIGH)
+
+
+def _id(of: UUID) -> Json:
+    return blocks.text(short_id(of), code=True)
 
 
 def _cancel(view: RunView) -> Json:
@@ -94,10 +120,6 @@ def _until(line: RequestLine) -> Iterator[list[Json]]:
 def _where(channel_id: str) -> Iterator[Json]:
     if channel_id:
         yield blocks.channel(channel_id)
-
-
-def _below(*pieces: Json | list[Json]) -> Json:
-    return blocks.rich_text(blocks.section(*_dotted(pieces)))
 
 
 def _dotted(pieces: Iterable[Json | list[Json]]) -> Iterator[Json]:

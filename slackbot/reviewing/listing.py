@@ -87,15 +87,15 @@ class PersonalLists:
         at: Cursor,
         size: int,
         wanted: RequestFilter = EVERYTHING,
-        order: RequestOrder = RequestOrder.OLDEST,
+        order: RequestOrder = RequestOrder.DEADLINE,
     ) -> ListPage[RequestLine]:
         return await self._for_me(await self._scope(), at, size, wanted, order)
 
     async def next_for_me(self, after: UUID) -> tuple[RequestLine | None, Count]:
         """Start over behind the last request; also returns how many there are."""
         scope = await self._scope()
-        found = await self._for_me(scope, Cursor(), 1, EVERYTHING, RequestOrder.OLDEST)
-        later = await self._for_me(scope, Cursor((after,)), 1, EVERYTHING, RequestOrder.OLDEST)
+        found = await self._for_me(scope, Cursor(), 1, EVERYTHING, RequestOrder.DEADLINE)
+        later = await self._for_me(scope, Cursor((after,)), 1, EVERYTHING, RequestOrder.DEADLINE)
         return next(iter([*later.lines, *found.lines]), None), found.count or Count(0)
 
     async def waiting_for_others(
@@ -103,7 +103,7 @@ class PersonalLists:
         at: Cursor,
         size: int,
         wanted: RequestFilter = EVERYTHING,
-        order: RequestOrder = RequestOrder.OLDEST,
+        order: RequestOrder = RequestOrder.DEADLINE,
     ) -> tuple[ListPage[RequestLine], ListPage[HistoryLine]]:
         """Both lists are counted."""
         audiences = await self._audiences()

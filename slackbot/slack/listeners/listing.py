@@ -82,7 +82,9 @@ async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
     """Behind a digest (`agent` or `key`), requests without a card come first."""
     agent, key, folded = query.get("agent", ""), query.get("key", ""), _FOLDED.get(query.get("folded", ""))
     wanted = RequestFilter(agent=agent, key=key, folded=folded)
-    page = await _lists(ctx, person).found(RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.OLDEST)
+    page = await _lists(ctx, person).found(
+        RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.DEADLINE
+    )
     pages = _pages(PAGE_OF_WAITING, query, page)
     if folded and pages.forward is None:
         rest = {"agent": agent, "key": key, "folded": "no"}

@@ -98,7 +98,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
     if _ID.match(wanted_id) and (found := await _by_id(ctx, who, wanted_id)):
         return redirect_after_form(f"/inbox/requests/{found}")
     wanted, kind = query.read(ctx), query.kind()
-    order = query.order(RequestOrder.OLDEST if kind is RequestKind.WAITING else RequestOrder.NEWEST)
+    order = query.order(RequestOrder.DEADLINE if kind is RequestKind.WAITING else RequestOrder.NEWEST)
     lists = _lists(ctx, who)
     list_page, count = await asyncio.gather(
         lists.found(kind, wanted, Cursor.read(at), PAGE, order), lists.count(kind, wanted)
@@ -140,7 +140,7 @@ async def _counted(ctx: WebContext, who: Visitor, request: Request, name: Counte
 
 async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> dict[str, Any]:
     lists, wanted = _lists(ctx, who), query.read(ctx)
-    order = query.order(RequestOrder.OLDEST)
+    order = query.order(RequestOrder.DEADLINE)
     (mine, others), lately = await asyncio.gather(
         lists.waiting_for_others(Cursor.read(at), PAGE, wanted, order),
         lists.latest_decided(0 if query.narrows else MAX_LATEST),

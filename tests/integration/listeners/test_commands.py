@@ -233,14 +233,17 @@ async def test_lists_turn_their_pages_in_place(house: House) -> None:
     assert not await turn(ACTION_PAGE, 1) & first
     assert await turn(ACTION_PAGE_BACK, listing.PAGE) == first
     (listed,) = house.slack.ephemeral("U0GRACE")
-    row = next(block["block_id"] for block in listed["blocks"] if "accessory" in block)
+    row = next(block["block_id"] for block in listed["blocks"] if block["type"] == "actions")
     await grace.click(listed, ACTION_OPEN, block_id=row)
     await house.modal("U0GRACE", "order_id")
 
 
 def ids_of(message: dict[str, Any]) -> set[str]:
     """The requests that a list shows."""
-    return {block["accessory"]["value"] for block in message["blocks"] if "accessory" in block}
+    pressed = [
+        each for block in message["blocks"] if block["type"] == "actions" for each in block["elements"]
+    ]
+    return {each["value"] for each in pressed if each["action_id"] == ACTION_OPEN}
 
 
 async def decided(house: House, verdict: str = "approve", user: str = "U0GRACE") -> Asked:
@@ -301,7 +304,7 @@ async def test_lists_say_what_became_of_an_approval(http_house: House) -> None:
         answer = shown(await http_house.slack.person(user).command("/approvals", command, "C0AGENTS"))
         assert "Approved, not run" in answer
     answer = shown(await http_house.slack.person("U0GRACE").command("/approvals", "history", "C0AGENTS"))
-    assert " · decided by " in answer
+    assert "decided by " in answer
 
 
 async def test_stats_tell_what_their_reader_may_see(http_house: House) -> None:

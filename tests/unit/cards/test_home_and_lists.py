@@ -74,10 +74,11 @@ def test_home_shows_all_four_parts(samples: Any, referee: Any) -> None:
         "Running agents",
     ]
     order += [
-        "refunds: Refund it",
+        "Refund it",
         "Recently decided",
         "Refund order 8",
-        "Rejected by U0GRACE",
+        "❌ Rejected",
+        "decided by U0GRACE",
         "“Wrong amount”",
     ]
     places = [words.index(each) for each in order]
@@ -139,7 +140,7 @@ def test_history_links_to_the_thread(referee: Any) -> None:
     card = cards.history_list([DECIDED, replace(DECIDED, id=UUID(int=9))], links={DECIDED.id: LINK})
     referee.judge(card)
     assert [part["url"] for _, part in referee.walk(card.blocks) if part.get("type") == "link"] == [LINK]
-    assert "Rejected by U0GRACE, " in referee.words(card.blocks)
+    assert "❌ Rejecteddecided by U0GRACE, " in referee.words(card.blocks)
     assert "No decided request" in referee.words(cards.history_list([]).blocks)
 
 
@@ -160,7 +161,7 @@ def test_only_ones_own_runs_have_a_cancel_button(referee: Any) -> None:
         ({"in_doubt": 1}, "⚠ In doubt, see its card or thread"),
         ({"paused_by": "cli:root"}, "⏸ Paused"),
         ({"sleeping_until": AT}, "💤 Sleeping until "),
-        ({"sleeping_until": AT, "paused_by": "cli:root"}, "⏸ Paused · "),
+        ({"sleeping_until": AT, "paused_by": "cli:root"}, "⏸ Paused"),
         ({"waiting": 1, "paused_by": "cli:root"}, "⏳ Waiting for review"),
     ],
 )
@@ -175,11 +176,11 @@ def test_a_list_of_runs_says_what_each_one_does(referee: Any, changes: dict[str,
 @pytest.mark.parametrize(
     ("approval", "words"),
     [
-        (None, "Approved by U0GRACE"),
-        (ApprovalState.VOID, "Approval void · decided by U0GRACE"),
-        (ApprovalState.NOT_RUN, "Approved, not run · decided by U0GRACE"),
-        (ApprovalState.IN_DOUBT, "Approved, in doubt · decided by U0GRACE"),
-        (ApprovalState.RETRYING, "Failed, will be retried · decided by U0GRACE"),
+        (None, "✅ Approveddecided by U0GRACE"),
+        (ApprovalState.VOID, "  Approval voiddecided by U0GRACE"),
+        (ApprovalState.NOT_RUN, "  Approved, not rundecided by U0GRACE"),
+        (ApprovalState.IN_DOUBT, "  Approved, in doubtdecided by U0GRACE"),
+        (ApprovalState.RETRYING, "  Failed, will be retrieddecided by U0GRACE"),
     ],
 )
 def test_a_history_says_what_became_of_an_approval(
