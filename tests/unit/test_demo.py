@@ -114,6 +114,17 @@ def test_a_bad_checkpoints_file_of_the_folder_is_refused(tmp_path: Path) -> None
         rules.folder_policy(tmp_path)
 
 
+def test_what_the_demo_cannot_enforce_is_not_blamed_on_a_setting(tmp_path: Path) -> None:
+    """The demo reads no settings, so of e-mail and look-ups it says to leave them out, and not what to set."""
+    for text in (
+        '[defaults]\nemail = ["a@example.com"]',
+        '[[facts]]\ntool = "t"\nurl = "https://example.com"',
+    ):
+        (tmp_path / "checkpoints.toml").write_text(text)
+        with pytest.raises(PolicyError, match="the demo reads none of your settings; leave it out here"):
+            rules.folder_policy(tmp_path)
+
+
 def test_the_guide_fits_the_workspace_it_is_given_in() -> None:
     """Whom it acts as, and where, exists; its first scene asks for approval; its rules expire what it says will."""
     workspace = demo_workspace()

@@ -130,7 +130,8 @@ def folder_policy(workdir: Path) -> DemoPolicy:
         return DemoPolicy(OWN, checkpoints.load(OWN, filename=path.name), (remark,))
     except (OSError, UnicodeError) as error:
         raise SignoffError(f"cannot read {path}: {error}") from None
-    return DemoPolicy(text, checkpoints.load(text, filename=path.name))
+    away = "the demo reads none of your settings; leave it out here, and try it with `signoff serve`"
+    return DemoPolicy(text, checkpoints.load(text, filename=path.name, no_mail=away, no_lookups=away))
 
 
 def workspace_of_agents() -> SandboxWorkspace:
