@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Mapping
@@ -23,13 +22,12 @@ from signoff.client.retries import (
     send_with_retries,
 )
 from signoff.client.reviews import Approval, Review, Status, concluded
+from signoff.client.waiting_line import has_card, is_said, say_waiting
 from signoff.context_limit import fit_to_send
 from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, Conflict, Unreachable
 from signoff.sessions import checked_session
 from signoff.values import Action
-
-log = logging.getLogger("signoff.client")
 
 TIMEOUT = 30.0
 """Seconds that `ask` waits where neither the program nor policy says how long."""
@@ -42,6 +40,10 @@ PATIENCE = 30.0
 
 LONGEST_WAIT = 50.0
 """Seconds per long poll; proxies often cut connections silent for a minute."""
+
+FIRST_LOOK = 1.0
+LOOKS_FOR_CARD = 3
+"""So often, and for so many seconds each, a program that begins to wait looks for the card that it links to."""
 
 EARLY = 0.5
 """Seconds before the end of a long poll; a response earlier than that is no end of the wait."""
@@ -118,7 +120,6 @@ def ask(
     if isinstance(asked, Approval):
         return asked
     if asked.status == "waiting":
-        log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
         asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
     return concluded(asked, arguments)
 
@@ -236,12 +237,18 @@ def _question(
 
 
 def decided(review: Review, deadline: float) -> Operation[Review]:
-    """Return the request once decided or at the deadline. Waits through outages.
+    """Return the request once decided or at the deadline. Waits through outages, and says that it waits.
 
     A service with many waiting callers, or one that is stopping, answers early and says when to ask again.
     """
+    looks = LOOKS_FOR_CARD
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
+        if not is_said(review):
+            if has_card(review) or looks == 0 or left <= FIRST_LOOK:
+                say_waiting(review)
+            else:  # the card is about to be posted
+                looks, wait = looks - 1, min(wait, FIRST_LOOK)
         call = HttpRequest("GET", path_of(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
         asked = time.monotonic()
         try:

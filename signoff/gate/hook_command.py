@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -99,6 +100,9 @@ def _permission(
     from signoff.client import ApprovalClient  # noqa: PLC0415 - slow to import
     from signoff.gate.hook_steps import HookSteps  # noqa: PLC0415 - imports the client
 
+    logging.getLogger("signoff.client").addHandler(
+        logging.NullHandler()
+    )  # the answer itself says where to decide
     with ApprovalClient(where, key) as client:
         return HookSteps(client, AGENTS[agent], call, deadline).permission()
 

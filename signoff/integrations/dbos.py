@@ -30,6 +30,7 @@ from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, conc
 from signoff.client.facts import FactsOrFunction
 from signoff.client.operations import as_judged
 from signoff.client.validated import check_read
+from signoff.client.waiting_line import say_waiting
 from signoff.client.webhook import is_from_signoff
 from signoff.durations import Duration, seconds_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, SignoffError
@@ -206,6 +207,8 @@ class DBOSApprovals:
         asked = self._client.submit(action, arguments, key=key, patience=PATIENCE, **told)
         if isinstance(asked, Approval):
             return {"key": key, "review": None}
+        if asked.status == "waiting":
+            say_waiting(asked)
         return _seen(key, asked, None if seconds is None else time.time() + seconds)
 
     def _look(self, key: str, request: str, until: float | None) -> dict[str, Any]:

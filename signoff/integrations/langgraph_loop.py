@@ -138,9 +138,6 @@ def _decided(
     for each in questions:
         review = found[each.key]
         if isinstance(review, Review) and review.status == "waiting":
-            log.info(
-                "paused: waiting for people to decide about %s (request %s)", review.description, review.id
-            )
             review, _ = yield from operations.decided_in_time(review, limit, began)
         if isinstance(review, Review):
             found[each.key] = _concluded(each, review)

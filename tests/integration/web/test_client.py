@@ -770,12 +770,14 @@ async def test_the_guides_agent(site: Street, key: str, grace: Program, decision
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+    assert agent.stderr is not None
+    said = await agent.stderr.readline()
+    assert "paused: waiting for people to decide about Delete 50 records from “users”" in said.decode()
     request = await waiting(site)
     assert (await grace.decide(request, decision)).status_code == 200
     decided = monotonic()
     out, err = await agent.communicate()
     assert monotonic() - decided < 5
-    assert "paused: waiting for people to decide about Delete 50 records from “users”" in err.decode()
     if decision == "approved":
         assert (agent.returncode, out.decode().strip()) == (0, "Deleted 50 records from users")
     else:
