@@ -22,6 +22,7 @@ from agent.domain.policy import Policy
 from agent.domain.webhook_urls import Network, networks
 from signoff.errors import SignoffError
 from signoff.json_form import phrase
+from slackbot.cards.command_names import AGENT, APPROVALS, LABEL, CommandNames
 from slackbot.masking import clean_now
 from slackbot.outbound.mail_server import MailServer, sender_address
 
@@ -72,6 +73,8 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
 
 
+_COMMAND = r"^/[a-z0-9_-]{1,31}$"
+_COMMAND_WORDS = "must be a slash and at most 31 lower-case letters, digits, `-` and `_`, such as `/eu-agent`"
 _NAME = r"^[a-z_][a-z0-9_]{0,62}$"
 _NAME_WORDS = (
     "must have at most 63 lower-case letters, digits and `_`, and begin with a letter or `_`, "
@@ -107,6 +110,9 @@ class Settings(BaseSettings):
     agents: Annotated[tuple[str, ...], NoDecode] = _named("SIGNOFF_AGENTS", default=())
     checkpoints: Path = _named("SIGNOFF_CHECKPOINTS", default=Path("checkpoints.toml"))
     channel: str | None = _named("SIGNOFF_CHANNEL", default=None)
+    agent_command: str = _named("SIGNOFF_AGENT_COMMAND", default=AGENT, pattern=_COMMAND)
+    approvals_command: str = _named("SIGNOFF_APPROVALS_COMMAND", default=APPROVALS, pattern=_COMMAND)
+    label: str = _named("SIGNOFF_LABEL", default=LABEL, min_length=1, max_length=35)
     tell_requester: bool = _named("SIGNOFF_TELL_REQUESTER", default=True)
 
     smtp_url: SecretStr | None = _named("SIGNOFF_SMTP_URL", default=None)
@@ -214,12 +220,18 @@ class Settings(BaseSettings):
     def _whole(self) -> Settings:
         if (self.slack_client_id is None) != (self.slack_client_secret is None):
             raise ValueError("SLACK_CLIENT_ID and SLACK_CLIENT_SECRET belong together: set both or neither")
+        if self.agent_command == self.approvals_command:
+            raise ValueError("SIGNOFF_AGENT_COMMAND and SIGNOFF_APPROVALS_COMMAND must differ")
         return self
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Secrets are stars by their type; a password within an address is masked."""
         for name, value in super().__repr_args__():
             yield name, clean_now(value) if isinstance(value, str) else value
+
+    @property
+    def commands(self) -> CommandNames:
+        return CommandNames(self.agent_command, self.approvals_command, self.label)
 
     @property
     def no_mail(self) -> str | None:
@@ -324,7 +336,9 @@ def _read_files(given: dict[str, str | Any]) -> list[str]:
 
 def _in_one_line(problem: Any) -> str:
     name = problem["loc"][0] if problem["loc"] else ""
-    words = _NAME_WORDS if problem["type"] == "string_pattern_mismatch" else phrase(problem)
+    words = phrase(problem)
+    if problem["type"] == "string_pattern_mismatch":
+        words = _COMMAND_WORDS if problem["ctx"]["pattern"] == _COMMAND else _NAME_WORDS
     return f"{name}: {words}" if name else words
 
 

@@ -20,10 +20,12 @@ _said: dict[str, None] = {}
 
 
 def is_said(review: Review) -> bool:
+    """Whether this process has said already that it waits for this request."""
     return review.id in _said
 
 
 def has_card(review: Review) -> bool:
+    """Whether the answer tells where the request's card is in Slack."""
     return bool(review.raw.get("slack_url"))
 
 

@@ -15,6 +15,7 @@ from agent.domain.short_ids import short_id
 from signoff.visible_text import visible
 from slackbot.cards import blocks, inert, rows
 from slackbot.cards.buttons import turning
+from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 from slackbot.cards.request import request_card
 from slackbot.cards.values import ACTION_REVOKE_LISTED, Card, Json, Names, Pages
 
@@ -140,25 +141,34 @@ def run_started(run: RunView) -> Card:
     return _card(f"{inert.mrkdwn(run.agent, 80)} has started.", [blocks.rich_text(row)])
 
 
-def usage(command: str) -> Card:
-    """Return the help for a command: its forms, and what each does; for an unknown command, all forms."""
-    known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
+def usage(command: str, names: CommandNames = DEFAULT_NAMES) -> Card:
+    """Return the help for a command, by its own name or as `DIRECT`; for an unknown command, all forms."""
+    lines = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
+    known = [(names.spelled(what), why) for what, why in lines]
     items = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
-    text = inert.mrkdwn(f"How to use it: {'; '.join(what for what, _ in known)}", 1000)
+    text = inert.mrkdwn(f"How to use {names.label}: {'; '.join(what for what, _ in known)}", 1000)
     return _card(text, [blocks.rich_text(blocks.bullets(items))])
 
 
-def misunderstood_command(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
+def misunderstood_command(
+    command: str,
+    problem: str,
+    names: CommandNames = DEFAULT_NAMES,
+    *,
+    guess: str | None = None,
+    about: str = "",
+) -> Card:
     """An error and the correct usage.
 
-    `guess`, the probable command, is on its own line, to be copied; `about`: its topic.
+    `guess`, the probable command, is on its own line, to be copied; `about`: its topic. Both and `problem` have the
+    installation's names already.
     """
     meant = _copyable(guess) if guess else None
     wrong = inert.line(problem, 300) or "That was not understood."
     lines = [
         *([blocks.section(blocks.text(meant, code=True))] if meant else []),
         blocks.section(blocks.text(wrong)),
-        blocks.section(*_in_short(command, about)),
+        blocks.section(*_in_short(command, about, names)),
     ]
     text = f"{inert.mrkdwn(problem, 300) or wrong} {inert.mrkdwn(meant, 400) if meant else ''}".strip()
     return _card(text, [blocks.rich_text(line) for line in lines])
@@ -171,13 +181,14 @@ def _copyable(command: str) -> str | None:
     return shown if shown == typed else None
 
 
-def _in_short(command: str, about: str) -> list[Json]:
+def _in_short(command: str, about: str, names: CommandNames) -> list[Json]:
     known = _USAGE.get(command, ())
     for what, why in known:
         if about and what.split()[1:2] == [about]:
-            return [blocks.text(what, code=True), blocks.text(f"  {why}")]
+            return [blocks.text(names.spelled(what), code=True), blocks.text(f"  {why}")]
     words = ", ".join(what.split()[1] for what, _ in known if len(what.split()) > 1)
-    return [blocks.text(f"Subcommands: {words}. For help: "), blocks.text(f"{command} help", code=True)]
+    more = blocks.text(names.spelled(f"{command} help"), code=True)
+    return [blocks.text(f"Subcommands: {words}. For help: "), more]
 
 
 def refusal_text(sentence: str) -> str:

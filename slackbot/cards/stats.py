@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agent.domain.reports import LEFT, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
 from agent.domain.verdicts import BY_PEOPLE, ENDED
 from slackbot.cards import blocks, inert
+from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 from slackbot.cards.durations import roughly
 from slackbot.cards.values import Card, Json
 
@@ -15,7 +16,7 @@ MOST = 5
 MORE = "The Reports page of your inbox shows all of this in charts: "
 
 
-def stats(report: Report) -> Card:
+def stats(report: Report, names: CommandNames = DEFAULT_NAMES) -> Card:
     """Return a report in words: what waits, outcomes, times, and votes by agent, checkpoint and reviewer."""
     about = "the whole workspace" if report.everything else "the requests that you may see"
     heading = f"The last {report.days} days, for {about}"
@@ -35,7 +36,7 @@ def stats(report: Report) -> Card:
         *_groups("Agents", report.agents),
         *_groups("Checkpoints", report.rules),
         *_reviewers(report.reviewers),
-        blocks.section(blocks.text(MORE), blocks.text("/approvals inbox", code=True)),
+        blocks.section(blocks.text(MORE), blocks.text(names.spelled("/approvals inbox"), code=True)),
     ]
     return Card(f"{heading}: {'; '.join(lines)}", blocks.with_ids([blocks.rich_text(*parts)], "stats"))
 

@@ -137,10 +137,11 @@ def manifest(
 ) -> None:
     """Print the manifest of the Slack app.
 
-    SIGNOFF_PUBLIC_URL is the address if none is given.
+    SIGNOFF_PUBLIC_URL is the address if none is given. Names of the app and its commands come from SIGNOFF_LABEL,
+    SIGNOFF_AGENT_COMMAND and SIGNOFF_APPROVALS_COMMAND.
     """
     from slackbot.slack_api import manifest as slack_manifest  # noqa: PLC0415 - imports Bolt
 
     configured = read_settings()
     known = None if configured.socket_mode else configured.public_url
-    typer.echo(slack_manifest.render(url or known), nl=False)
+    typer.echo(slack_manifest.render(url or known, configured.commands), nl=False)

@@ -13,6 +13,7 @@ from agent.domain.policy import Policy
 from agent.runtime.checks.policy_lint import few_reviewers
 from signoff.errors import SignoffError
 from signoff.values import Person
+from slackbot.cards.command_names import CommandNames
 from slackbot.service.findings import Finding
 from slackbot.service.sample_cards import sample_cards
 from slackbot.settings import Settings
@@ -48,6 +49,7 @@ async def find_in_slack(configured: Settings, policy: Policy) -> AsyncIterator[F
         yield _scopes(headers)
         yield _clock(headers)
     yield await _check_connection(configured)
+    yield _commands(configured.commands)
     yield await _cards(client, home)
     directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
     for name in sorted(_channels(configured, policy)):
@@ -118,6 +120,12 @@ async def _check_connection(configured: Settings) -> Finding:
     except SlackError as error:
         return Finding("way in", False, f"Socket Mode: {error.reason}", _slack_remedy(error, _APP_TOKEN))
     return Finding("way in", True, "Socket Mode")
+
+
+def _commands(names: CommandNames) -> Finding:
+    """Slack tells a bot token nothing of them."""
+    said = f"{names.agent} and {names.approvals}, as `signoff manifest` has them"
+    return Finding("commands", True, f"{said}; Slack gives a name to the app that was installed last")
 
 
 async def _cards(client: SlackClient, home: Workspace) -> Finding:

@@ -113,7 +113,10 @@ class SlackService:
             client=client,
             services=services,
             votes=votes,
-            homes=AppHomes(self._db, directory, client, permalinks, self._policies),
+            homes=AppHomes(
+                self._db, directory, client, permalinks, self._policies, commands=settings.commands
+            ),
+            commands=settings.commands,
             permalinks=permalinks,
             invitation=partial(link_for, settings.public_url) if settings.public_url else None,
             reviewers_changed=drain.reviewers.changed,

@@ -24,6 +24,7 @@ from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, named_in, notice_modal, page_value
 from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
+from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view, work_for
 from slackbot.reviewing import grants, limits
@@ -84,6 +85,7 @@ class AppHomes:
         permalinks: Permalinks,
         policies: PolicyInForce,
         *,
+        commands: CommandNames = DEFAULT_NAMES,
         look: float = LOOK,
         pace: float = PACE,
         clock: Callable[[], float] = time.monotonic,
@@ -93,6 +95,7 @@ class AppHomes:
         self._client = client
         self._permalinks = permalinks
         self._policies = policies
+        self._commands = commands
         self._look_every = look
         self._pace = pace
         self._clock = clock
@@ -206,7 +209,7 @@ class AppHomes:
             )
 
     async def _publish_notice(self, viewer: HomeViewer) -> None:
-        view = {"type": "home", "blocks": notice_modal("Home", NOT_SHOWN)["blocks"]}
+        view = {"type": "home", "blocks": notice_modal("Home", self._commands.spelled(NOT_SHOWN))["blocks"]}
         viewer.shown, viewer.hash = b"", ""
         with suppress(SlackError, TimeoutError):
             await self._client.views_publish(user_id=viewer.person.user_id, view=view)

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from signoff.errors import SignoffError
+from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 
 EVENTS_PATH = "/slack/events"
 
@@ -34,15 +35,23 @@ def bot_scopes() -> list[str]:
     return scopes
 
 
-def render(url: str | None = None) -> str:
+def render(url: str | None = None, names: CommandNames = DEFAULT_NAMES) -> str:
     """The manifest to paste into Slack; with ``url`` (https, else SignoffError) for HTTP instead of Socket Mode."""
     import yaml  # noqa: PLC0415 - as above
 
     manifest = read()
+    _call(manifest, names)
     if url is not None:
         _serve_at(manifest, _endpoint(url))
     text: str = yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=100)
     return text
+
+
+def _call(manifest: dict[str, Any], names: CommandNames) -> None:
+    manifest["display_information"]["name"] = names.label
+    manifest["features"]["bot_user"]["display_name"] = names.label.lower()
+    for command in manifest["features"]["slash_commands"]:
+        command["command"] = names.spelled(command["command"])
 
 
 def _endpoint(url: str) -> str:

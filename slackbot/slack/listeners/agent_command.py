@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent.store import views
 from agent.usecases.pause import active_pauses
 from slackbot.cards import AgentLine, Card, agent_list, misunderstood_command, run_list, usage
+from slackbot.cards.command_names import AGENT
 from slackbot.masking import clean_text
 from slackbot.reviewing import pause as pausing
 from slackbot.reviewing.cancel import NO_SUCH_RUN as NO_RUN_TO_CANCEL
@@ -24,7 +25,7 @@ ALL = ("", "all", "*", "everything")
 
 
 async def _form(ctx: ListenerContext, said: SlashCommand) -> Card | None:
-    return None if await agent_form.show_form(ctx, said) else usage("/agent")
+    return None if await agent_form.show_form(ctx, said) else usage(AGENT, ctx.commands)
 
 
 async def _run(ctx: ListenerContext, said: SlashCommand) -> Card:
@@ -68,15 +69,15 @@ async def _status(ctx: ListenerContext, said: SlashCommand) -> Card:
 async def _cancel(ctx: ListenerContext, said: SlashCommand) -> Card:
     await check_member(ctx.directory, said.person)
     if not said.rest:
-        return misunderstood_command("/agent", WHICH_RUN, about="cancel")
+        return misunderstood_command(AGENT, ctx.commands.spelled(WHICH_RUN), ctx.commands, about="cancel")
     ids = await ctx.db.read(views.runs_like, team_id=ctx.directory.own_team_id, id_prefix=said.rest)
     if len(ids) != 1:
         return Card(AMBIGUOUS if ids else NO_RUN_TO_CANCEL, [])
     return Card(await cancel.cancel(ctx, said.person, ids[0], cancel.COMMAND), [])
 
 
-async def _help(_: ListenerContext, __: SlashCommand) -> Card:
-    return usage("/agent")
+async def _help(ctx: ListenerContext, __: SlashCommand) -> Card:
+    return usage(AGENT, ctx.commands)
 
 
 async def pause(ctx: ListenerContext, said: SlashCommand) -> Card:
@@ -122,9 +123,9 @@ async def _not_paused(ctx: ListenerContext, agent: str | None) -> str:
 def _unknown(ctx: ListenerContext, said: SlashCommand, name: str) -> Card:
     near = closest_name(name, [agent.name for agent in ctx.agents])
     hint = f'; did you mean "{near}"?' if near else "; leave the name out for every agent."
-    guess = f"/agent {said.verb} {near}{said.rest.removeprefix(name)}" if near else None
+    guess = f"{ctx.commands.agent} {said.verb} {near}{said.rest.removeprefix(name)}" if near else None
     problem = f'There is no agent "{name[:40]}"{hint}'
-    return misunderstood_command("/agent", problem, guess=guess, about=said.verb)
+    return misunderstood_command(AGENT, problem, ctx.commands, guess=guess, about=said.verb)
 
 
 VERBS = {

@@ -79,7 +79,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
     """The run belongs to the command's channel. False: Slack did not open the form."""
     form = agent_modal(forms(ctx), carry=said.channel_id)
-    return await show(ctx, said.body, form, FORM_NOT_OPENED) is None
+    return await show(ctx, said.body, form, ctx.commands.spelled(FORM_NOT_OPENED)) is None
 
 
 def forms(ctx: ListenerContext) -> list[AgentForm]:

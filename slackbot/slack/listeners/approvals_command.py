@@ -19,6 +19,7 @@ from slackbot.cards import (
     request_details,
     usage,
 )
+from slackbot.cards.command_names import APPROVALS
 from slackbot.cards.limits import limit_list
 from slackbot.cards.lists import grant_list
 from slackbot.cards.stats import stats
@@ -30,7 +31,7 @@ from slackbot.reviewing.visibility import visible_request
 from slackbot.slack.listeners import listing
 from slackbot.slack.listeners.command_input import SlashCommand, Verb
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.history_query import UnclearQuery, read_query
+from slackbot.slack.listeners.history_query import NOT_HISTORY, UnclearQuery, read_query
 from slackbot.slack_api.client import SlackError
 
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
@@ -60,21 +61,23 @@ async def _list(
     what: str, ctx: ListenerContext, said: SlashCommand, query: listing.Query | None = None
 ) -> Card:
     await check_member(ctx.directory, said.person)
-    return await listing.page(ctx, said.person, what, query or {}) or usage("/approvals")
+    return await listing.page(ctx, said.person, what, query or {}) or usage(APPROVALS, ctx.commands)
 
 
 async def _history(ctx: ListenerContext, said: SlashCommand) -> Card:
     try:
         query = read_query(said.rest, [agent.name for agent in ctx.agents], datetime.now(UTC))
     except UnclearQuery as unclear:
-        guess = f"/approvals history {unclear.meant}" if unclear.meant else None
-        return misunderstood_command("/approvals", str(unclear), guess=guess, about="history")
+        # All other problems quote what was typed.
+        problem = ctx.commands.spelled(NOT_HISTORY) if str(unclear) == NOT_HISTORY else str(unclear)
+        guess = f"{ctx.commands.approvals} history {unclear.meant}" if unclear.meant else None
+        return misunderstood_command(APPROVALS, problem, ctx.commands, guess=guess, about="history")
     return await _list(PAGE_OF_HISTORY, ctx, said, query)
 
 
 async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
     if not said.rest:
-        return misunderstood_command("/approvals", WHICH, about="show")
+        return misunderstood_command(APPROVALS, ctx.commands.spelled(WHICH), ctx.commands, about="show")
     await check_member(ctx.directory, said.person)
     ids: list[UUID] = await ctx.db.read(
         views.requests_like, team_id=ctx.directory.own_team_id, id_prefix=said.rest
@@ -94,9 +97,9 @@ async def _stats(ctx: ListenerContext, said: SlashCommand) -> Card:
     days = said.rest or str(STATS_DAYS)
     if days not in map(str, PERIODS):
         problem = f"Reports cover {', '.join(map(str, PERIODS[:-1]))} or {PERIODS[-1]} days."
-        return misunderstood_command("/approvals", problem, about="stats")
+        return misunderstood_command(APPROVALS, problem, ctx.commands, about="stats")
     await check_member(ctx.directory, said.person)
-    return stats(await report_for(ctx.db, ctx.directory, said.person, int(days)))
+    return stats(await report_for(ctx.db, ctx.directory, said.person, int(days)), ctx.commands)
 
 
 async def _inbox(ctx: ListenerContext, said: SlashCommand) -> Card:
@@ -125,7 +128,7 @@ async def _notify(ctx: ListenerContext, said: SlashCommand) -> Card:
         return Card(f"{_TOLD[way]} {CHOOSE}", [])
     wanted = said.rest.lower()
     if wanted not in set(NotifyChoice):
-        return misunderstood_command("/approvals", CHOOSE, about="notify")
+        return misunderstood_command(APPROVALS, CHOOSE, ctx.commands, about="notify")
     way, channel_id = NotifyChoice(wanted), None
     if way is NotifyChoice.DM:
         try:
@@ -137,8 +140,8 @@ async def _notify(ctx: ListenerContext, said: SlashCommand) -> Card:
     return Card(_TOLD[way], [])
 
 
-async def _help(_: ListenerContext, __: SlashCommand) -> Card:
-    return usage("/approvals")
+async def _help(ctx: ListenerContext, __: SlashCommand) -> Card:
+    return usage(APPROVALS, ctx.commands)
 
 
 VERBS: dict[str, Verb] = {

@@ -19,6 +19,7 @@ from agent.runtime.agents import Registry
 from agent.runtime.services import Services
 from agent.usecases.requests import Votes
 from slackbot.cards import Card
+from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 from slackbot.reviewing.votes import BUDGET
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack_api.client import SlackClient, SlackError
@@ -82,6 +83,7 @@ class ListenerContext:
     invitation: Callable[[str], str] | None = None
     reviewers_changed: Callable[[str], None] = lambda _: None
     """Takes the id of a group, channel or person."""
+    commands: CommandNames = DEFAULT_NAMES
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
 
     def in_budget(self) -> asyncio.Timeout:

@@ -37,6 +37,8 @@ _PERSON = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^>]*)?>\Z", re.ASCII)
 _AGO = re.compile(r"([0-9]{1,5})([hdwmy])\Z", re.ASCII)
 _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
+NOT_HISTORY = "Waiting requests are not history; see /approvals all."
+
 
 class UnclearQuery(SignoffError):
     """`meant`: the probable word, or the query with it."""
@@ -121,7 +123,7 @@ def _status(value: str) -> str:
     known = _STATUSES.get(_ALSO.get(value, value))
     if known is None:
         if value == RequestStatus.WAITING.value:
-            raise UnclearQuery("Waiting requests are not history; see /approvals all.")
+            raise UnclearQuery(NOT_HISTORY)
         guess = closest_name(value, _STATUSES)
         hint = f'did you mean "{guess}"?' if guess else f"the statuses are {', '.join(_STATUSES)}."
         raise UnclearQuery(f'There is no status "{value[:40]}"; {hint}', guess)

@@ -20,6 +20,7 @@ from agent.store import views
 from agent.usecases import requests, runs
 from signoff.values import Person
 from slackbot.cards import DIRECT, Card, refusal_text, usage
+from slackbot.cards.command_names import AGENT
 from slackbot.reviewing.members import NotAMember, check_member
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.middleware import objection
@@ -57,7 +58,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             return
         verb, rest = split(message.words)
         if verb.lower() != "run":
-            _reply_ephemeral(ctx, message, usage("/agent"))
+            _reply_ephemeral(ctx, message, usage(AGENT, ctx.commands))
             return
         if problem := objection(rest):
             _reply_ephemeral(ctx, message, Card(refusal_text(problem), []))
@@ -194,7 +195,7 @@ async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:
             message.words,
         )
         if agent is None or message.words.lower().rstrip("!?. ") in ("", "help"):
-            return usage(DIRECT)
+            return usage(DIRECT, ctx.commands)
     place = {"channel_id": message.channel_id, "start_key": message.key}
     begun = await begin(ctx, message.person, agent, task, **place, by="slack:direct")
     return Card(refusal_text(begun), []) if isinstance(begun, str) else None

@@ -9,6 +9,7 @@ from agent.runtime.agents import Agent
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards import Card, misunderstood_command, run_started
+from slackbot.cards.command_names import AGENT
 from slackbot.reviewing import run_starts
 from slackbot.reviewing.members import NotAMember
 from slackbot.reviewing.run_starts import NotStarted, Requester
@@ -74,7 +75,7 @@ def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
     named = f"The {'agents are' if len(names) > 1 else 'only agent is'} {', '.join(names)}."
     known = named if names else "No agents are loaded."
     near = closest_name(name, names) if name and name not in names else None
-    guess = f"/agent run {near} {task}".strip() if near else None
+    guess = f"{ctx.commands.agent} run {near} {task}".strip() if near else None
     if not name:
         problem = f"Which agent? {known}"
     elif name in names:
@@ -83,4 +84,4 @@ def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
         problem = (
             f'There is no agent "{name[:60]}"; did you mean "{near}"?' if near else f"No such agent. {known}"
         )
-    return misunderstood_command("/agent", problem, guess=guess, about="run")
+    return misunderstood_command(AGENT, problem, ctx.commands, guess=guess, about="run")

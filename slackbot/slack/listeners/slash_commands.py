@@ -10,6 +10,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from agent.database.errors import DatabaseRefuses
 from agent.domain.errors import Refused
 from slackbot.cards import Card, misunderstood_command, refusal_text
+from slackbot.cards.command_names import AGENT, APPROVALS
 from slackbot.slack.listeners import agent_command, approvals_command
 from slackbot.slack.listeners.command_input import SlashCommand, Verb
 from slackbot.slack.listeners.context import ListenerContext, log_failed
@@ -31,7 +32,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """Register `/agent` and `/approvals`; the answer comes with the acknowledgement, for the writer only."""
 
     def command(name: str, verbs: Mapping[str, Verb], hidden: Mapping[str, Verb]) -> None:
-        @app.command(name)
+        @app.command(ctx.commands.spelled(name))
         async def command(ack: AsyncAck, body: dict[str, Any]) -> None:
             said = SlashCommand.read(body)
             act = verbs.get(said.verb) or hidden.get(said.verb)
@@ -41,8 +42,8 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             else:
                 await ack(text=card.text, blocks=card.blocks or None, response_type="ephemeral")
 
-    command("/agent", agent_command.VERBS, agent_command.HIDDEN)
-    command("/approvals", approvals_command.VERBS, approvals_command.HIDDEN)
+    command(AGENT, agent_command.VERBS, agent_command.HIDDEN)
+    command(APPROVALS, approvals_command.VERBS, approvals_command.HIDDEN)
 
 
 async def _safely(ctx: ListenerContext, said: SlashCommand, act: Verb) -> Card | None:
@@ -56,16 +57,17 @@ async def _safely(ctx: ListenerContext, said: SlashCommand, act: Verb) -> Card |
         log_failed("a command failed", error)
         if isinstance(error, DatabaseRefuses):
             return Card(refusal_text(error.sentence), [])
-        return Card(_WHEN_FAILED.get(said.verb, FAILED), [])
+        return Card(ctx.commands.spelled(_WHEN_FAILED.get(said.verb, FAILED)), [])
 
 
 def _not_understood(name: str, said: SlashCommand, verbs: Mapping[str, Verb], ctx: ListenerContext) -> Card:
-    if name == "/agent" and ctx.agents.find(said.verb):
-        guess = f"{name} run {said.verb} {said.rest}" if said.rest else None
-        return misunderstood_command(
-            name, f'To start an agent, type "/agent run {said.verb} …".', guess=guess, about="run"
-        )
+    names = ctx.commands
+    typed = names.spelled(name)
+    if name == AGENT and ctx.agents.find(said.verb):
+        guess = f"{typed} run {said.verb} {said.rest}" if said.rest else None
+        problem = f'To start an agent, type "{typed} run {said.verb} …".'
+        return misunderstood_command(name, problem, names, guess=guess, about="run")
     near = closest_name(said.verb, verbs)
-    hint = f'; did you mean "{name} {near}"?' if near else "."
-    guess = f"{name} {near} {said.rest}".strip() if near else None
-    return misunderstood_command(name, f'There is no "{name} {said.verb[:40]}"{hint}', guess=guess)
+    hint = f'; did you mean "{typed} {near}"?' if near else "."
+    guess = f"{typed} {near} {said.rest}".strip() if near else None
+    return misunderstood_command(name, f'There is no "{typed} {said.verb[:40]}"{hint}', names, guess=guess)

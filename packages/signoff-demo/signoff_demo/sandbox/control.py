@@ -100,7 +100,10 @@ class Control:
                     {**channel.as_slack(team.id, bot.user_id), "members": sorted(channel.members)}
                     for channel in workspace.channels.values()
                 ],
-                "commands": list(self._stage.commands),
+                "commands": [
+                    next(each for each in app.commands if each["command"] == name)
+                    for name, app in workspace.command_owners.items()
+                ],
                 "connected": bool(self._stage.sockets.connections) or self._stage.http.url is not None,
                 "now": time.time(),
             }

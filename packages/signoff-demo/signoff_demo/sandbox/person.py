@@ -103,18 +103,19 @@ class ScreenUser:
         """Refused in a thread, as in Slack."""
         if thread_ts is not None:
             return self._refused(f"{command} is not supported in threads. Sorry!")
-        if command not in self._stage.command_names:
+        app: SandboxParts | None = self._workspace.command_owners.get(command)
+        if app is None:
             return self._refused(f"{command} is not a valid command.")
         place = self._workspace.channels[channel]
         since = self._workspace.timestamps.next()
-        url, link = self._stage.response_urls.new("commands", self.id, place)
-        form = self._stage.interactions.command(self.member, place, command, self._escaped(text), url)
-        report = await self._stage.deliveries.command(form)
+        url, link = app.response_urls.new("commands", self.id, place)
+        form = app.interactions.command(self.member, place, command, self._escaped(text), url)
+        report = await app.deliveries.command(form)
         answer = self._answer(report, since, link.posts)
         if report.acked and report.payload:
             body = report.payload if isinstance(report.payload, dict) else {"text": str(report.payload)}
             try:
-                self._stage.response_urls.respond(link, body)
+                app.response_urls.respond(link, body)
                 link.uses -= 1
             except SandboxRefusal as error:
                 answer.error = f'{command} failed with the error "{error.code}"'

@@ -42,6 +42,7 @@ class SlackSandbox:
     Delivers over Socket Mode while the app is connected, otherwise to `request_url` (may be set later).
     `trigger_seconds` and `ack_seconds` default to Slack's 3 s; `event_retry_delays` are seconds between retries of an
     event. `echo` sends the app events for its own messages, as Slack does. Secrets that are not given are random.
+    Sandboxes with one `workspace` are several apps in it.
 
     `guide` returns what the page shows beside the channels: `{"title", "start": {"user", "channel"}, "cast": [user],
     "scenes": [{"title", "intro", "after", "steps", "run"?}]}`. A step is `{"text", "label", "done", "waits"}` with its
@@ -133,11 +134,16 @@ class SlackSandbox:
         await site.start()
         self.port = self._runner.addresses[0][1]
         self.response_urls.base = self.uploads.base = self.openid.issuer = self.url
-        self.workspace.on_event = self._tell
+        self.workspace.apps.append(self._tell)
+        self.workspace.command_owners |= dict.fromkeys(self.stage.command_names, self.stage)
 
     async def stop(self) -> None:
         """Pending deliveries are abandoned."""
-        self.workspace.on_event = lambda _event: None
+        if self._tell in self.workspace.apps:
+            self.workspace.apps.remove(self._tell)
+        owners = self.workspace.command_owners
+        for name in [each for each, owner in owners.items() if owner is self.stage]:
+            del owners[name]
         await self.deliveries.close()
         self.workspace.changes.close()
         await self.sockets.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -53,6 +54,10 @@ class SandboxWorkspace:
         self.modals = Modals(team_id, self.bot.app_id, self.bot.bot_id)
         self.changes = Changes()
         self.on_event: Callable[[Json], None] = lambda _event: None
+        self.apps: list[Callable[[Json], None]] = []
+        """Where events go besides: one entry for each sandbox with this workspace, whose app they tell."""
+        self.command_owners: dict[str, Any] = {}
+        """The `SandboxParts` of the app that has each command: the one installed last, as in Slack."""
         self._numbers = itertools.count(1)
         self.add_member(
             self.bot.user_id,
@@ -244,7 +249,9 @@ class SandboxWorkspace:
         return shown
 
     def emit(self, event: Json) -> None:
-        self.on_event({**event, "event_ts": event.get("event_ts") or self.timestamps.next()})
+        sent = {**event, "event_ts": event.get("event_ts") or self.timestamps.next()}
+        for tell in (self.on_event, *self.apps):
+            tell(sent)
 
     def _tell_app(self, channel: Channel, event: Json, event_ts: str) -> None:
         if self.bot.user_id not in channel.members:
