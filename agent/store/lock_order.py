@@ -39,6 +39,7 @@ LOCK_ORDER = (
     GRANT_COUNT,
     "approval_grant",
     "audit_head",
+    "admin_channel",
     "delivery",
     RETENTION,
 )

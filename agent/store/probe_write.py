@@ -35,8 +35,8 @@ FROM (
         ('{SELECT,INSERT}', '{audit_event,decision,grant_use,judgement,observed_week,policy,request_revision,
                               retry_vote,run_message,settlement,vote}'),
         ('{UPDATE}', '{vote}'),
-        ('{SELECT,INSERT,UPDATE}', '{agent_run,api_key,approval_grant,approval_request,audit_head,card_place,
-                                     execution,notify_choice,tool_call,webhook}'),
+        ('{SELECT,INSERT,UPDATE}', '{admin_channel,agent_run,api_key,approval_grant,approval_request,audit_head,
+                                     card_place,execution,notify_choice,tool_call,webhook}'),
         ('{SELECT,INSERT,UPDATE,DELETE}', '{delivery,digest_card,http_reply,key_use,limit_sum,limit_use,notice,outlet,
                                             pause,request_search,schedule,schedule_start,search_due,sign_in_link,
                                             web_session}')

@@ -18,6 +18,8 @@ from agent.store import api_keys, audit
 from agent.store.api_keys import NewKey
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
+from agent.usecases import admin_notices
+from signoff import formats
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Person
 
@@ -75,6 +77,8 @@ async def create(
             "terms": KeyTerms(granted, owner, agent, expires_at, new.hash, None, None).digest,
         }
         audit.append(tx, head, AuditEntry(AuditKind.KEY_CREATED, by, detail))
+        rights = _rights(granted, owner, agent, expires_at)
+        await admin_notices.notify(tx, "key_created", by=by, named=name, text=rights)
     return secret
 
 
@@ -89,6 +93,8 @@ async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = time
         api_keys.rotate(tx, key.id, secret[:SHOWN], terms)
         detail = {"old_valid_seconds": keep_old.total_seconds(), "terms": terms.digest}
         audit.append(tx, head, AuditEntry(AuditKind.KEY_ROTATED, by, detail))
+        until = f"valid until {formats.moment(kept[1])}" if kept[1] else "no longer valid"
+        await admin_notices.notify(tx, "key_rotated", by=by, named=name, text=until)
     return secret
 
 
@@ -98,6 +104,8 @@ async def revoke(db: Database, name: str, *, by: str) -> None:
         key, head = await _held(tx, name)
         api_keys.revoke(tx, key.id, head.at)
         audit.append(tx, head, AuditEntry(AuditKind.KEY_REVOKED, by, {}))
+        rights = _rights(key.scopes, key.owner, key.agent, key.expires_at)
+        await admin_notices.notify(tx, "key_revoked", by=by, named=name, text=rights)
 
 
 async def list_keys(db: Database) -> list[KeyLine]:
@@ -142,6 +150,18 @@ def _check(name: str, scopes: frozenset[Scope], owner: Person | None, per_minute
         raise KeyRejected("a key with the scope decide needs an owner: it votes as that person")
     if per_minute < 1:
         raise KeyRejected("a key needs at least one call a minute")
+
+
+def _rights(
+    scopes: Collection[Scope], owner: Person | None, agent: str | None, expires_at: datetime | None
+) -> str:
+    lines = [
+        ", ".join(sorted(scopes)),
+        f"owner: {owner.user_id if owner else 'nobody'}",
+        f"agent: {agent or 'any'}",
+        f"expires: {formats.moment(expires_at) if expires_at else 'never'}",
+    ]
+    return "\n".join(lines)
 
 
 def _new_secret() -> str:

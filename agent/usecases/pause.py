@@ -14,7 +14,7 @@ from agent.store import audit, outbox
 from agent.store import pause as pauses
 from agent.store.audit import AuditEntry
 from agent.store.outbox import Destination
-from agent.usecases import grants
+from agent.usecases import admin_notices, grants
 from signoff.values import Person
 
 SUBJECT = "pause"
@@ -58,6 +58,8 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
             pauses.delete(tx, scope)
         kind = AuditKind.PAUSED if stop else AuditKind.RESUMED
         audit.append(tx, head, AuditEntry(kind, actor, {"scope": scope, "reason": reason}))
+        notice = f"{'paused' if stop else 'unpaused'}{'' if agent else '_all'}"
+        await admin_notices.notify(tx, notice, by=actor, agent=agent, text=reason)
         running = await pauses.held_runs(tx, scope)
         outbox.enqueue(tx, [outbox.run_root(there, run_id) for run_id, there in running])
         held = await pauses.held_calls(tx, scope)

@@ -20,7 +20,7 @@ from agent.store import audit, pause
 from agent.store import policy as policies
 from agent.store.audit import AuditEntry
 from agent.store.policy import StoredPolicy
-from agent.usecases import grants
+from agent.usecases import admin_notices, grants
 from signoff.errors import Conflict
 
 SUBJECT = "policy"
@@ -45,7 +45,10 @@ async def apply(db: Database, policy: Policy, *, by: str) -> StoredPolicy:
         now = await policies.in_force(tx)
         if now is None or now.source != policy.source:
             await _end_grants(tx, now, policy.source, by)
-            await _insert(tx, now.epoch + 1 if now else 1, policy.source, policy.digest, by, None)
+            epoch = now.epoch + 1 if now else 1
+            await _insert(tx, epoch, policy.source, policy.digest, by, None)
+            facts = admin_notices.policy_facts(now, epoch, policy.source, None)
+            await admin_notices.notify(tx, "policy", by=by, **facts)
     return await _stands(db)
 
 
@@ -75,6 +78,8 @@ async def restore(
         if wanted.source != now.source:
             await _end_grants(tx, now, wanted.source, by)
             await _insert(tx, now.epoch + 1, wanted.source, digest, by, wanted.epoch)
+            facts = admin_notices.policy_facts(now, now.epoch + 1, wanted.source, wanted.epoch)
+            await admin_notices.notify(tx, "policy", by=by, **facts)
     return await _stands(db)
 
 

@@ -10,6 +10,7 @@ DROP TABLE sign_in_link;
 DROP TABLE http_reply;
 DROP TABLE key_use;
 DROP TABLE api_key;
+DROP TABLE admin_channel;
 DROP TABLE notice;
 DROP TABLE notify_choice;
 DROP TABLE webhook;

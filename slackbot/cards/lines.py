@@ -30,6 +30,9 @@ MAX_QUOTED = 1500
 MAX_QUOTED_LINES = 20
 MAX_TASK = 1500
 MAX_EDITS = 3000
+MAX_CHANGES = 7000
+MAX_CHANGED_LINES = 45
+"""Of a policy: one message, with its lines in short form beside others'."""
 MAX_ASKERS = 160
 MAX_PEOPLE = 20
 MAX_TITLE = 80
@@ -120,12 +123,28 @@ RUN_LINES = {
         "Observed checkpoints, last week (`signoff policy observed` has examples)",
         "",
     ),
+    "policy": ("↩ Another policy is in force", "What changed:"),
+    "paused": ("⏸ Paused: nothing of this agent begins", "Reason:"),
+    "paused_all": ("⏸ All agents paused: nothing begins", "Reason:"),
+    "unpaused": ("▶ The pause of this agent has ended", ""),
+    "unpaused_all": ("▶ The pause of all agents has ended", ""),
+    "key_created": ("▶ An API key was created", "It may:"),
+    "key_rotated": ("↩ An API key has a new secret", "The earlier secret is:"),
+    "key_revoked": ("🚫 An API key was revoked", "It could:"),
     "trouble": (
         "⚠ Requests stay open but cannot all be shown (`signoff doctor` finds most causes)",
         "Why:",
     ),
 }
 COUNTED = {"pending": "requests", "decided": "requests", "grant_used": "calls"}
+_NAMED = {
+    "tool": "tool",
+    "request": "request",
+    "agent": "agent",
+    "named": "key",
+    "policy": "policy",
+    "restores": "which brings back",
+}
 _DEADLINES = {"reminder", "escalated"}  # their moment is in the future
 _SETTLED = {
     "retry": "↩ Settled: will run again",
@@ -291,7 +310,8 @@ def _line(
     status = RequestStatus.APPROVED if approved else RequestStatus.REJECTED
     own = (f"{OUTCOMES[status].own_words}:", body.get("reason"))
     said = [own, (label, body.get("text")), ("Cause:", body.get("cause"))]
-    quoted = [part for name, words in said for part in _quoted(name, words, MAX_QUOTED, MAX_QUOTED_LINES)]
+    limits = (MAX_CHANGES, MAX_CHANGED_LINES) if kind == "policy" else (MAX_QUOTED, MAX_QUOTED_LINES)
+    quoted = [part for name, words in said for part in _quoted(name, words, *limits)]
     people = _people(body)
     asked = [blocks.section(blocks.text("For "), *_spaced(map(blocks.mention, people)))] if people else []
     rows = [blocks.rich_text(first, *asked, *_edits(body), *quoted)]
@@ -334,6 +354,8 @@ def _details(body: Mapping[str, Any]) -> Iterator[Json]:
     if by := _ids(body.get("approved_by")) or _ids([body.get("user")]):
         yield blocks.text(" by ")
         yield from blocks.people(by, MAX_PEOPLE)
+    elif body.get("by"):
+        yield blocks.text(f" by {inert.line(str(body['by']), MAX_TITLE)}")
     if at := _moment(body.get("at")):
         yield blocks.text(" until " if body.get("line") in _DEADLINES else ", ")
         yield blocks.moment(at)
@@ -344,9 +366,9 @@ def _details(body: Mapping[str, Any]) -> Iterator[Json]:
     if isinstance(body.get("channel"), str):
         yield blocks.text(" in ")
         yield blocks.channel(body["channel"])
-    for name in ("tool", "request"):
+    for name, label in _NAMED.items():
         if body.get(name):
-            yield blocks.text(f" · {name} ")
+            yield blocks.text(f" · {label} ")
             yield blocks.text(inert.line(str(body[name]), 80), code=True)
 
 

@@ -17,6 +17,7 @@ from agent.domain.errors import NotFound
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.services import Services
 from agent.store.outbox import Destination
+from agent.usecases import admin_notices
 from agent.usecases.requests import Votes
 from signoff.errors import SignoffError
 from slackbot.delivery.deleted_cards import find_deleted_cards
@@ -134,6 +135,7 @@ class SlackService:
         poller = DeliveryPoller(self._db, workspace.team_id, drain)
         self.parts = Parts(workspace, directory, ctx, edge, sockets, drain, poller)
         self._hearing = start_task(self._hear_changes(directory), "directory")
+        self.follow()
         if sockets is not None:
             await sockets.start()
         if Role.WORKER in settings.roles:
@@ -207,9 +209,22 @@ class SlackService:
                         "a channel of the policy cannot be used", action="policy.channel", error=str(error)
                     )
             parts.drain.follow(*self._delivery_settings(parts.workspace))
-            if not self._unknown_channels():
+            noted = await self._note_admin_channel(parts.workspace)
+            if noted and not self._unknown_channels():
                 return
             await asyncio.sleep(CHANNELS_AGAIN)
+
+    async def _note_admin_channel(self, workspace: Workspace) -> bool:
+        """For commands, which know only its name. False: the next attempt may succeed."""
+        policy, admin = self._policies.last_loaded, self._admin_of(workspace)
+        if admin is None and policy.defaults.admin_channel:
+            return True  # not found yet
+        try:
+            await admin_notices.follow(self._db, policy.epoch, admin)
+        except Exception as error:
+            log_failure("the operators' channel was not noted", error, action="policy.admin_channel")
+            return False
+        return True
 
     def destination(self, channel: str | None) -> Destination:
         """Raises NotConnected until Slack has identified us."""

@@ -218,6 +218,8 @@ BROKEN = {
     "ck_card_place_nonce_unguessable": "UPDATE card_place SET nonce = 'guess'",
     "ck_card_place_channel_card_has_channel": "UPDATE card_place SET channel_id = NULL",
     "ck_card_place_own_place_has_user": "UPDATE card_place SET surface = 'home'",
+    "ck_admin_channel_one": "INSERT INTO admin_channel (one, policy_epoch) VALUES (false, 1)",
+    "ck_admin_channel_whole": "INSERT INTO admin_channel (policy_epoch, team_id) VALUES (1, 'T1')",
     "ck_outlet_lease_whole": "UPDATE outlet SET lease_worker = 'w1'",
     "ck_outlet_trouble_whole": "UPDATE outlet SET trouble = 'It is archived.'",
     "ck_notify_choice_known_way": "UPDATE notify_choice SET way = 'email'",

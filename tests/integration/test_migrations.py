@@ -484,7 +484,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         **dict.fromkeys(
             ["agent_run", "tool_call", "approval_request", "execution", "card_place", "audit_head"], WRITE
         ),
-        **dict.fromkeys(["api_key", "approval_grant", "notify_choice", "webhook"], WRITE),
+        **dict.fromkeys(["admin_channel", "api_key", "approval_grant", "notify_choice", "webhook"], WRITE),
         **dict.fromkeys(["schedule", "schedule_start"], ALL),
         **dict.fromkeys(["pause", "notice", "key_use", "http_reply", "sign_in_link", "web_session"], ALL),
         **dict.fromkeys(["outlet", "digest_card", "delivery", "request_search", "search_due"], ALL),

@@ -53,6 +53,17 @@ CREATE TABLE outlet (
     CONSTRAINT ck_outlet_lease_whole CHECK ((lease_until IS NULL) = (lease_worker IS NULL))
 );
 
+-- Where the operators' channel of the policy in force is: one row, written by the service, which finds it in Slack.
+CREATE TABLE admin_channel (
+    one boolean DEFAULT true NOT NULL,
+    policy_epoch integer NOT NULL,
+    team_id text,
+    channel_id text,
+    CONSTRAINT pk_admin_channel PRIMARY KEY (one),
+    CONSTRAINT ck_admin_channel_one CHECK (one),
+    CONSTRAINT ck_admin_channel_whole CHECK ((team_id IS NULL) = (channel_id IS NULL))
+);
+
 CREATE TABLE digest_card (
     team_id text NOT NULL,
     channel_id text NOT NULL,

@@ -42,7 +42,7 @@ BEGIN
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE ON
             agent_run, tool_call, approval_request, execution, approval_grant, card_place, audit_head, api_key, webhook,
-            notify_choice
+            notify_choice, admin_channel
         TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON
