@@ -103,8 +103,8 @@ class RequestFilter:
     """None and the empty text match all.
 
     ``key``: of the asking program. ``person`` asked or decided. ``since``: the earliest time in the list's order.
-    ``folded``: in a digest instead of a card. ``words``, case-folded: each begins a word that people may read in the
-    request.
+    ``in_doubt``: a call waits to be settled. ``folded``: in a digest instead of a card. ``words``, case-folded: each
+    begins a word that people may read in the request.
     """
 
     status: RequestStatus | None = None
@@ -119,3 +119,4 @@ class RequestFilter:
     ends_before: datetime | None = None
     words: tuple[str, ...] = ()
     folded: bool | None = None
+    in_doubt: bool | None = None

@@ -1,4 +1,4 @@
-"""What observed checkpoints would have asked; weeks already reported."""
+"""What observed checkpoints would have asked."""
 
 from __future__ import annotations
 
@@ -45,11 +45,6 @@ async def examples(connection: Connection, since: datetime, many: int) -> list[O
     return [_example(row) for row in rows]
 
 
-async def take_week(connection: Connection, starts: datetime) -> bool:
-    """False: already reported."""
-    return bool(await fetch(connection, _TAKE, starts=starts))
-
-
 def _example(row: Row[Any]) -> ObservedExample:
     facts = None if row.facts is None else parse_canonical(bytes(row.facts))
     return row_as(ObservedExample, row, action=Action.from_canonical(bytes(row.action)), facts=facts)
@@ -80,4 +75,3 @@ LEFT JOIN request_revision AS v ON v.request_id = f.request_id AND v.n = coalesc
 WHERE f.n <= :many AND length(coalesce(f.action, v.action, '')) > 0
 ORDER BY f.checkpoint, f.version, f.id DESC
 """)
-_TAKE = text("INSERT INTO observed_week (starts) VALUES (:starts) ON CONFLICT DO NOTHING RETURNING starts")

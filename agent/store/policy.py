@@ -58,6 +58,11 @@ async def history(connection: Connection, limit: int) -> list[StoredPolicy]:
     return [row_as(StoredPolicy, row) for row in await fetch(connection, _HISTORY, limit=limit)]
 
 
+async def between(connection: Connection, since: datetime, until: datetime) -> list[StoredPolicy]:
+    """Return the policies that were in force in this time, earliest first; none if there was none at its beginning."""
+    return [row_as(StoredPolicy, row) for row in await fetch(connection, _BETWEEN, since=since, until=until)]
+
+
 def insert(
     tx: Transaction, epoch: int, source: str, digest: bytes, by: str, restores: int | None, at: datetime
 ) -> None:
@@ -73,6 +78,10 @@ _FIND = text("SELECT epoch, source, digest, by, restores, created_at FROM policy
 _HISTORY = text(
     "SELECT epoch, source, digest, by, restores, created_at FROM policy ORDER BY epoch DESC LIMIT :limit"
 )
+_BETWEEN = text("""
+SELECT epoch, source, digest, by, restores, created_at FROM policy
+WHERE epoch >= (SELECT max(epoch) FROM policy WHERE created_at <= :since) AND created_at < :until ORDER BY epoch
+""")
 _INSERT = text("""
 INSERT INTO policy (epoch, source, digest, by, restores, created_at)
 VALUES (:epoch, :source, :digest, :by, :restores, :at)

@@ -23,7 +23,7 @@ DROP FUNCTION limit_settled(text, timestamptz);
 DROP TABLE limit_use;
 DROP TABLE grant_use;
 DROP TABLE approval_grant;
-DROP TABLE observed_week;
+DROP TABLE told_week;
 DROP TABLE judgement;
 DROP TABLE policy;
 DROP TABLE retry_vote;

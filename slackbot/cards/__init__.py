@@ -73,3 +73,4 @@ from slackbot.cards.values import (
     parse_page_value,
 )
 from slackbot.cards.vote_forms import OWN_WORDS_EXCLUDE, reason_of, vote_modal
+from slackbot.cards.week import week_card

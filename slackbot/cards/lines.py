@@ -119,10 +119,6 @@ RUN_LINES = {
         "About:",
     ),
     "missing_reviewers": ("⚠ Too few reviewers can still approve a request; it stays open", "About:"),
-    "observed": (
-        "Observed checkpoints, last week (`signoff policy observed` has examples)",
-        "",
-    ),
     "policy": ("↩ Another policy is in force", "What changed:"),
     "paused": ("⏸ Paused: nothing of this agent begins", "Reason:"),
     "paused_all": ("⏸ All agents paused: nothing begins", "Reason:"),

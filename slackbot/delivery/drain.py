@@ -77,7 +77,7 @@ class Drain:
         pace: float = PACE,
         admin: Destination | None = None,
         cards_per_minute: int = CARDS_PER_MINUTE,
-        page: str | None = None,
+        inbox: str | None = None,
         tell_requester: bool = True,
     ) -> None:
         self._db = db
@@ -93,7 +93,7 @@ class Drain:
         self._changes = defaultdict[str, Allowance](lambda: Allowance(STEP * pace, pace))
         self.reviewers = ReviewerCheck(db, directory, admin)
         self._drawing = MessageDrawing(
-            db, directory, Permalinks(client), self.reviewers, page, tell_requester=tell_requester
+            db, directory, Permalinks(client), self.reviewers, inbox, tell_requester=tell_requester
         )
         self._failures = Failures(db, directory, admin, pace)
         self._leaving = False

@@ -37,17 +37,18 @@ class MessageDrawing:
         directory: Directory,
         permalinks: Permalinks,
         reviewers: ReviewerCheck,
-        page: str | None = None,
+        inbox: str | None = None,
         *,
         tell_requester: bool = True,
     ) -> None:
-        """``page``: the expired requests, in the browser."""
+        """``inbox``: its address in the browser."""
         self._tell_requester = tell_requester
         self._db = db
         self._directory = directory
         self._permalinks = permalinks
         self._reviewers = reviewers
-        self._page = page
+        self._inbox = inbox
+        self._page = f"{inbox}/history?status=expired" if inbox else None
 
     async def draw(self, due: DueMessage, *, posted: bool) -> Card | None:
         """``None``: nothing is left to show. ``posted``: it changes a message."""
@@ -63,6 +64,9 @@ class MessageDrawing:
             return await self._draw_root(due, due.run_id)
         if due.bodies[0].get("line") == "unseen":
             return await self._draw_unseen_elsewhere(due, due.bodies[0])
+        if due.bodies[0].get("line") == "week":
+            (body,) = await masking.clean_bodies(due.bodies[:1])
+            return cards.week_card(body, inbox=self._inbox, delivery_id=due.id)
         told = [await self._told(due, body) for body in due.bodies]
         hidden = await self._hidden(due) if any(map(_quotes, told)) else ()
         if due.kind == "direct" and (of := due.bodies[0].get("of")) is not None:

@@ -61,6 +61,8 @@ def sample_cards(person: Person, channel_id: str, at: datetime) -> Iterator[tupl
     yield "an ended digest", cards.flood_digest_card(replace(digest, waiting=0))
     yield "an earlier digest", cards.outdated_digest_card("refunds", _LINK)
     yield "a note about expired requests", cards.unseen_card(2, [waiting], channel_id=channel_id)
+    week = {"about": "expired", "title": "Expired", "text": "3 of 40 (8 %) requests that ended"}
+    yield "a week", cards.week_card({"since": at.isoformat(), "until": at.isoformat(), "lines": [week]})
     yield "help", cards.usage("/approvals")
     yield (
         "an error",

@@ -24,11 +24,11 @@ from agent.usecases import (
     failing_sweeps,
     idempotency,
     limits,
-    observations,
     outbound,
     requests,
     runs,
     search,
+    week,
 )
 from slackbot.masking.search_words import words_of_request
 
@@ -81,7 +81,7 @@ class Scheduler:
         self._every: dict[str, tuple[Sweep, float]] = {
             **EVERY,
             "unfold": (self._unfold, 5.0),
-            "observed": (self._report_week, 600.0),
+            "week": (self._report_week, 600.0),
             "recovered": (self._note_recovered, 60.0),
             **timed,
         }
@@ -133,7 +133,7 @@ class Scheduler:
         return await deliveries.unfold(db, cards_per_minute=self.policy.defaults.cards_per_minute)
 
     async def _report_week(self, db: Database) -> int:
-        return await observations.report_week(db, self.policy, self._admin())
+        return await week.report_week(db, self.policy, self._admin())
 
     async def _look(self) -> None:
         await self._run("look", self._begin_due)

@@ -102,9 +102,9 @@ class SlackService:
         settings = self._settings
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
-        page = f"{settings.public_url}/inbox/history?status=expired" if settings.public_url else None
+        inbox = f"{settings.public_url}/inbox" if settings.public_url else None
         drain = Drain(
-            self._db, client, directory, self._worker, page=page, tell_requester=settings.tell_requester
+            self._db, client, directory, self._worker, inbox=inbox, tell_requester=settings.tell_requester
         )
         drain.follow(*self._delivery_settings(workspace))
         permalinks = Permalinks(client)

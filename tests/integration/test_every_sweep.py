@@ -149,7 +149,7 @@ CASES: Mapping[str, tuple[MakeDue, str]] = {
     "forget_notices": (old_notice, "notice"),
     "unfold": (folded, "card_place WHERE folded"),
     "deleted_cards": (old_card, "card_place WHERE look_at <= clock_timestamp()"),
-    "observed": (observed, "judgement WHERE NOT EXISTS (SELECT 1 FROM delivery WHERE kind = 'direct')"),
+    "week": (observed, "judgement WHERE NOT EXISTS (SELECT 1 FROM delivery WHERE kind = 'direct')"),
     "recovered": (
         failed_elsewhere,
         """audit_head AS h JOIN audit_event AS e ON e.subject = h.subject AND e.seq = h.seq

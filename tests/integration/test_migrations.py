@@ -476,7 +476,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
                 "audit_event",
                 "grant_use",
                 "judgement",
-                "observed_week",
+                "told_week",
                 "policy",
             ],
             APPEND,

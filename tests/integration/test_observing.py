@@ -23,8 +23,8 @@ from agent.domain.judgement import ToolTraits
 from agent.domain.policy import Policy
 from agent.store import observations as stored
 from agent.store.outbox import Destination
-from agent.usecases import observations, requests, runs
 from agent.usecases import policy as policies
+from agent.usecases import requests, runs, week
 from signoff.values import Action
 from slackbot.cli import cli_context, terminal
 from tests.integration import alone
@@ -180,20 +180,21 @@ async def test_what_a_checkpoint_would_free_is_counted(
 
 
 async def test_operators_are_told_once_a_week(office: Office, owner: psycopg.Connection[Any]) -> None:  # noqa: F811
-    """One message for the last whole week, however many schedulers look, and none for a week without observations."""
+    """One message for the last whole week, however many schedulers look, with what was observed."""
     office.open_admin_channel()
     db, policy = office.db, observing(soon())
-    assert await observations.report_week(db, policy, None) == 0
+    assert await week.report_week(db, policy, None) == 0
     await judge(db, policy, 50, 500, 5000)
     owner.execute("UPDATE judgement SET created_at = created_at - interval '7 days'")
     await judge(db, policy, 500)  # this week
-    looks = [observations.report_week(db, policy, ADMIN) for _ in range(4)]
+    looks = [week.report_week(db, policy, ADMIN) for _ in range(4)]
     assert sorted(await asyncio.gather(*looks)) == [0, 0, 0, 1]
     (message,) = await office.operator_messages()
     assert "would have asked 2 of 3 calls, of which 1 were asked anyway" in message
-    owner.execute("DELETE FROM observed_week")
+    owner.execute("DELETE FROM told_week")
     owner.execute("UPDATE judgement SET created_at = created_at - interval '14 days'")
-    assert await observations.report_week(db, policy, ADMIN) == 0
+    assert await week.report_week(db, policy, ADMIN) == 1
+    assert "Observed checkpoints" not in (await office.operator_messages())[-1]
 
 
 async def test_a_checkpoint_that_judged_nothing_is_told_of(
@@ -205,10 +206,11 @@ async def test_a_checkpoint_that_judged_nothing_is_told_of(
     policy = observing(soon())
     sql = "INSERT INTO policy VALUES (1, %s, %s, 'cli:ada', NULL, now() - interval '30 days')"
     owner.execute(sql, [policy.source, policy.digest])
-    assert await observations.report_week(office.db, policy, ADMIN) == 0  # this process has another policy
-    owner.execute("DELETE FROM observed_week")
-    assert await observations.report_week(office.db, replace(policy, epoch=1), ADMIN) == 1
-    (message,) = await office.operator_messages()
+    assert await week.report_week(office.db, policy, ADMIN) == 1  # this process has another policy
+    owner.execute("DELETE FROM told_week")
+    assert await week.report_week(office.db, replace(policy, epoch=1), ADMIN) == 1
+    first, message = await office.operator_messages()
+    assert "big" not in first
     assert "big: would have asked 0 of 0 calls" in message
 
 

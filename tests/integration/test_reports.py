@@ -146,6 +146,7 @@ async def test_a_report_reads_through_indexes(database: Database, owner: psycopg
     """No table is read from end to end: outcomes come from the index by time, what belongs to them by its keys."""
     values = ReportScope(GRACE, audiences=FINANCE).parameters() | {
         "since": "2026-01-01",
+        "until": "2026-02-01",
         "most": 10,
         "ages": [1],
         "left": [1],

@@ -43,7 +43,7 @@ def _told(office: Office, channel: str = CHANNEL) -> list[str]:  # noqa: F811
 @pytest.mark.parametrize("many", [1, 3, 40])
 async def test_requests_that_expired_unseen_are_told_in_one_message(office: Office, many: int) -> None:  # noqa: F811
     """With their number, the list and the page, however many; no card follows, and nothing stays undelivered."""
-    office.drains[0] = office.drain(page="https://signoff.example/inbox/history?status=expired")
+    office.drains[0] = office.drain(inbox="https://signoff.example/inbox")
     asked = [await ask(office.db) for _ in range(many)]
     await _away(office, *asked[:3])
     for _ in range(2):

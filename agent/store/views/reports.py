@@ -43,17 +43,18 @@ class ReportScope:
         }
 
 
-async def report_audiences(connection: Connection, team_id: str, days: int) -> list[Audience]:
+async def report_audiences(
+    connection: Connection, team_id: str, days: int, last: date | None = None
+) -> list[Audience]:
     """Return each audience of a workspace's waiting and recently decided requests, from bounded rows."""
-    (rows,) = await query(
-        connection, _AUDIENCES, team=team_id, since=_first_day(await now(connection), days), most=MOST
-    )
+    since, until = _period(await now(connection), days, last)
+    (rows,) = await query(connection, _AUDIENCES, team=team_id, since=since, until=until, most=MOST)
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
 
-async def report(connection: Connection, scope: ReportScope, days: int) -> Report:
-    """The last ``days`` days (UTC), including today."""
-    since = _first_day(await now(connection), days)
+async def report(connection: Connection, scope: ReportScope, days: int, last: date | None = None) -> Report:
+    """So many days (UTC), of which ``last``, or today, is the last. What waits is as of now."""
+    since, until = _period(await now(connection), days, last)
     waiting, decided, votes = await query(
         connection,
         _WAITING,
@@ -61,6 +62,7 @@ async def report(connection: Connection, scope: ReportScope, days: int) -> Repor
         _VOTES,
         **scope.parameters(),
         since=since,
+        until=until,
         most=MOST,
         ages=list(AGES.bounds),
         left=list(LEFT.bounds),
@@ -89,8 +91,10 @@ async def report(connection: Connection, scope: ReportScope, days: int) -> Repor
     )
 
 
-def _first_day(at: datetime, days: int) -> datetime:
-    return datetime.combine(at.astimezone(UTC).date() - timedelta(days=days - 1), time(), UTC)
+def _period(at: datetime, days: int, last: date | None) -> tuple[datetime, datetime]:
+    today = at.astimezone(UTC).date()
+    until = datetime.combine(min(last or today, today), time(), UTC) + timedelta(days=1)
+    return until - timedelta(days=days), until
 
 
 def _of(rows: Sequence[Any], kind: str) -> list[Any]:
@@ -120,7 +124,8 @@ SELECT DISTINCT approvers, channel_id FROM (
     (SELECT approvers, channel_id FROM approval_request WHERE status = 'waiting' AND team_id = :team LIMIT :most)
     UNION ALL
     (SELECT approvers, channel_id FROM approval_request
-     WHERE team_id = :team AND decided_at >= :since ORDER BY decided_at DESC, id DESC LIMIT :most)
+     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
+    ORDER BY decided_at DESC, id DESC LIMIT :most)
 ) AS r
 """)
 _WAITING = text("""
@@ -149,7 +154,8 @@ WITH latest AS MATERIALIZED (
            CASE WHEN status IN ('approved', 'rejected')
                 THEN extract(epoch FROM decided_at - created_at)::float8 END AS seconds
     FROM approval_request
-    WHERE team_id = :team AND decided_at >= :since ORDER BY decided_at DESC, id DESC LIMIT :most
+    WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
+    ORDER BY decided_at DESC, id DESC LIMIT :most
 ), seen AS (
     SELECT l.*, width_bucket(l.seconds, CAST(:took AS float8[])) AS class_
     FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
@@ -176,7 +182,8 @@ _VOTES = text("""
 WITH latest AS MATERIALIZED (
     SELECT id, revision, risk, approvers, channel_id, requester_team_id, requester_user_id
     FROM approval_request
-    WHERE team_id = :team AND decided_at >= :since ORDER BY decided_at DESC, id DESC LIMIT :most
+    WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
+    ORDER BY decided_at DESC, id DESC LIMIT :most
 ), seen AS (
     SELECT l.id, l.revision, l.risk FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
     WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)

@@ -23,7 +23,8 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 
 from agent.domain.request import RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
-from agent.store.tables import card_place, request_search, risk
+from agent.domain.run import CallState
+from agent.store.tables import card_place, execution, request_search, risk, tool_call
 from agent.store.views.request_lines import of_team, request
 from agent.store.views.request_rows import last_position
 
@@ -52,6 +53,12 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "ends_before": request.c.expires_at < bindparam("ends_before"),
     "folded": exists().where(card_place.c.request_id == request.c.id, card_place.c.folded)
     == bindparam("folded", type_=Boolean),
+    "in_doubt": exists().where(
+        execution.c.request_id == request.c.id,
+        execution.c.call_id == tool_call.c.id,
+        tool_call.c.state == CallState.IN_DOUBT,
+    )
+    == bindparam("in_doubt", type_=Boolean),
     "requester_user": and_(
         request.c.requester_team_id == bindparam("requester_team"),
         request.c.requester_user_id == bindparam("requester_user"),
@@ -72,6 +79,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "checkpoint": wanted.checkpoint_id or None,
         "ends_before": wanted.ends_before,
         "folded": wanted.folded,
+        "in_doubt": wanted.in_doubt,
         "person_team": person.team_id if person else None,
         "person_user": person.user_id if person else None,
         "principal": f"key:{wanted.key}" if wanted.key else None,

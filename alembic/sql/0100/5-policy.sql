@@ -53,11 +53,11 @@ CREATE TABLE judgement (
 CREATE INDEX ix_judgement_content ON judgement (id) WHERE action IS NOT NULL;
 CREATE INDEX ix_judgement_observed ON judgement (id) WHERE observed IS NOT NULL;
 
--- The weeks of observation that were told to operators.
-CREATE TABLE observed_week (
+-- The weeks whose numbers were told to operators.
+CREATE TABLE told_week (
     starts timestamptz NOT NULL,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT pk_observed_week PRIMARY KEY (starts)
+    CONSTRAINT pk_told_week PRIMARY KEY (starts)
 );
 
 -- Consent that people give in advance. What a grant allows stands in the action of its request, which they approve; the

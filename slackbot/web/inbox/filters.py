@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request
 
-from agent.domain.request import RequestStatus
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from signoff.values import Person, Risk
 from slackbot.masking.search_words import search_words
@@ -37,6 +37,7 @@ _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 
 _NAMES = ("q", "status", "agent", "rule", "risk", "due", "requester", "person", "channel", "since", "sort")
 _OF_HISTORY = {"status", "person", "since"}
+IN_DOUBT = ExecutionStatus.IN_DOUBT.value
 LONGEST = 200
 """Characters per query value."""
 
@@ -96,7 +97,8 @@ class ListQuery:
         return self._read(self.asked["sort"], RequestOrder, "There is no sort order “{}”.") or otherwise
 
     def read(self, ctx: WebContext) -> RequestFilter:
-        status = "" if self.asked["status"] in set(RequestKind) else self.asked["status"]
+        asked = self.asked["status"]
+        status = "" if asked in {*RequestKind, IN_DOUBT} else asked
         due = DUE.get(self.asked["due"])
         if self.asked["due"] and due is None:
             self.unclear.append(f"There is no deadline “{self.asked['due']}”.")
@@ -111,6 +113,7 @@ class ListQuery:
             since=self._since(),
             ends_before=datetime.now(UTC) + due[1] if due else None,
             words=self._words(),
+            in_doubt=asked == IN_DOUBT or None,
         )
 
     def _words(self) -> tuple[str, ...]:

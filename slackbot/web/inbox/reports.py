@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from agent.domain.observation import described
 from agent.domain.reports import (
     AGES,
     LEFT,
@@ -22,11 +23,13 @@ from agent.domain.reports import (
     Share,
 )
 from agent.domain.verdicts import ENDED
+from agent.domain.week import PolicyUse
+from agent.usecases.week import policy_use
 from slackbot.cards import Names
 from slackbot.cards.stats import outcomes_text, votes_text
 from slackbot.reviewing.reports import report_for
 from slackbot.web.auth.visitors import Signed
-from slackbot.web.http.context import web_context
+from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox.rendering import PageRoute, page
 
 WIDTH = 100.0
@@ -148,13 +151,18 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 USUAL = 30
 
+MAX_EVALUATIONS = 100_000
+"""That the page counts."""
+
 
 @router.get("/inbox/reports")
-async def reports(request: Request, who: Signed, days: str = "") -> Response:
-    """Everything for administrators, else what the visitor may see."""
+async def reports(request: Request, who: Signed, days: str = "", last: str = "") -> Response:
+    """Everything for administrators, else what the visitor may see. ``last``: the last day, today by default."""
     ctx = web_context(request)
     period = int(days) if days in map(str, PERIODS) else USUAL
-    report = await report_for(ctx.db, ctx.slack.directory, who.person, period)
+    ends = _day(last)
+    report = await report_for(ctx.db, ctx.slack.directory, who.person, period, ends)
+    use = await _policy_use(ctx, report) if report.everything else None
     people = {each.person.user_id for each in report.reviewers[:MAX_BARS]}
     names = await ctx.slack.directory.names(people | {who.person.user_id})
     return page(
@@ -163,6 +171,9 @@ async def reports(request: Request, who: Signed, days: str = "") -> Response:
         visitor=who,
         names=names,
         report=report,
+        ends=ends,
+        use=use,
+        observed=[(each.checkpoint_id, described(each)) for each in use.observed] if use else [],
         periods=PERIODS,
         ages=by_class(AGES, report.waiting_by_age, "waiting"),
         deadlines=by_class(LEFT, report.waiting_by_deadline, "waiting"),
@@ -174,3 +185,16 @@ async def reports(request: Request, who: Signed, days: str = "") -> Response:
         unread=unread(report, names),
         left_out=left_out,
     )
+
+
+async def _policy_use(ctx: WebContext, report: Report) -> PolicyUse:
+    first, last = report.by_day[0][0], report.by_day[-1][0]
+    since, until = (datetime.combine(day, time(), UTC) for day in (first, last + timedelta(days=1)))
+    return await policy_use(ctx.db, ctx.services.policies.last_loaded, since, until, MAX_EVALUATIONS)
+
+
+def _day(given: str) -> date | None:
+    try:
+        return date.fromisoformat(given) if given else None
+    except ValueError:
+        return None

@@ -17,14 +17,16 @@ from agent.domain.verdicts import OUTCOMES
 from agent.store.outbox import Destination
 from agent.store.views import request_view
 from agent.usecases import api_keys, runs, search
+from agent.usecases import policy as policies
 from signoff.values import Action, Person
 from slackbot.cards import request_card
 from slackbot.masking import views
 from slackbot.masking.search_words import words_of_request
 from slackbot.masking.secret_finder import everything
 from slackbot.web.inbox import assets
-from tests.integration import asking
+from tests.integration import alone, asking
 from tests.integration.service.conftest import DELETIONS, House, http_house, until  # noqa: F401
+from tests.integration.test_settling import IN_DOUBT
 from tests.integration.web.conftest import Program
 from tests.integration.web.visiting import ADA, GRACE, LINUS, TEAM, Porch, open_porch, porch  # noqa: F401
 from tests.patience import promised
@@ -718,6 +720,23 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
         assert re.findall(r"for order (\d+)</a>", reader.page) == expected, query
     (asked,) = await porch.house.column("SELECT max(id::text) FROM approval_request")
     assert (await reader.open(f"/inbox/history?q={asked}")).headers["location"] == f"/inbox/requests/{asked}"
+
+
+async def test_history_finds_what_is_in_doubt(porch: Porch) -> None:  # noqa: F811
+    """Requests whose call waits to be settled have a filter of their own; others that were approved are not there."""
+    reader = await porch.visitor("U0GRACE")
+    epoch = await policies.epoch_in_force(porch.house.db)
+    for order in (1, 2):
+        asked = await porch.asked(order)
+        await reader.open(f"/inbox/requests/{asked}")
+        assert (await reader.send(f"/inbox/requests/{asked}/approve", {"revision": "1"})).status_code == 303
+    (call_id,) = await porch.house.column("SELECT call_id FROM approval_request ORDER BY id LIMIT 1")
+    claim = await alone.claim(porch.house.db, call_id, worker="w", idempotent=False, policy_epoch=epoch)
+    assert claim is not None
+    await alone.report(porch.house.db, claim, IN_DOUBT)
+    await reader.open("/inbox/history?status=in_doubt")
+    assert re.findall(r"for order (\d+)</a>", reader.page) == ["1"]
+    assert 'value="in_doubt" selected' in reader.page
 
 
 async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  # noqa: F811

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 from agent.store.outbox import Destination
 from tests.integration import asking
@@ -62,3 +63,25 @@ async def test_a_report_of_nothing_says_so(porch: Porch) -> None:  # noqa: F811
     assert (await grace.open("/inbox/reports")).status_code == 200
     assert "Nothing waits." in grace.words
     assert "Nothing was decided in these days." in grace.words
+
+
+async def test_administrators_read_what_the_policy_did(porch: Porch) -> None:  # noqa: F811
+    """Denials by checkpoint with their whole, of the days that the page is of; nobody else reads of all actions."""
+    await asking.write(
+        porch.house.db,
+        """INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, checkpoint_id, because)
+           SELECT gen_random_uuid(), 1, 'a', 't', '{}', false, verdict, 'never', ''
+           FROM unnest(CAST('{deny,run,run,run}' AS text[])) AS verdict""",
+    )
+    admin = await porch.visitor("U0ADA")
+    await admin.open("/inbox/reports?days=7")
+    assert "Denied: 1 of 4 (25 %) evaluated actions." in admin.words
+    assert "never: 1" in admin.words
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).date()
+    await admin.open(f"/inbox/reports?days=7&last={yesterday}")
+    assert f"end with {yesterday}" in admin.words
+    assert "Denied: none." in admin.words
+    assert (await admin.open("/inbox/reports?last=never")).status_code == 200
+    grace = await porch.visitor("U0GRACE")
+    await grace.open("/inbox/reports?days=7")
+    assert "Denied" not in grace.words
