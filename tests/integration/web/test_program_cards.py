@@ -77,7 +77,7 @@ async def test_an_action_reads_like_one_of_the_tour(porch: Porch) -> None:
     title = "deploy · region: eu"
     assert lines[0] == f"Medium risk · {title}"
     assert "\n".join(lines).count("region") == "\n".join(lines).count(title) == 1
-    assert "\n".join(lines).count(UNNAMED) == 1
+    assert " ".join(lines).count(UNNAMED) == 1
     assert all(title in words for words in places.values()), places
     assert places["page"].count(UNNAMED) == 1
 
