@@ -27,6 +27,7 @@ from slackbot.cards.lists import (
     usage,
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
+from slackbot.cards.more_form import more_modal
 from slackbot.cards.request import named_in, plain_message, plain_request_card, request_card, unreadable
 from slackbot.cards.scalars import amounts
 from slackbot.cards.status_words import of_outcomes
@@ -46,6 +47,7 @@ from slackbot.cards.values import (
     ACTION_FILE,
     ACTION_LINK,
     ACTION_LIST,
+    ACTION_MORE,
     ACTION_OPEN,
     ACTION_PAGE,
     ACTION_PAGE_BACK,

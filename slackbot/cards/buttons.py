@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
@@ -18,6 +19,7 @@ from slackbot.cards.values import (
     ACTION_DONE,
     ACTION_EDIT,
     ACTION_LINK,
+    ACTION_MORE,
     ACTION_PAGE,
     ACTION_PAGE_BACK,
     ACTION_RETRY,
@@ -33,14 +35,58 @@ _ADDRESS = re.compile(r"https?://(?P<host>[A-Za-z0-9.:-]{1,255})(?:[/?#][!#-;=?-
 MAX_ADDRESS = 3000
 
 
-def row(view: RequestView, names: Names, *, approvable: bool, details: bool = True) -> list[Json]:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Beside the votes."""
+
+    button: Json
+    effect: str
+
+
+def row(view: RequestView, names: Names, *, approvable: bool) -> list[Json]:
     """Buttons need `view.place_nonce`. `approvable`: everything that would run can be read."""
     if not view.place_nonce:
         return blocks.actions(*_link(view))
-    made = _decide(view, names, approvable) or _ask_again(view) or _settle(view) or _revoke(view)
-    if details:
-        made.append(blocks.button("Details", ACTION_DETAILS, button_value(view), spoken_subject(view)))
-    return blocks.actions(*made, *_link(view))
+    value, about = button_value(view), spoken_subject(view)
+    details = blocks.button("Details", ACTION_DETAILS, value, about)
+    more = [blocks.button("More…", ACTION_MORE, value, about)] if choices(view, approvable=approvable) else []
+    return blocks.actions(*_deciding(view, names, approvable), details, *more, *_link(view))
+
+
+def whole_row(view: RequestView, names: Names, *, approvable: bool) -> list[Json]:
+    """In Details, where there is room for every choice."""
+    if not view.place_nonce:
+        return blocks.actions(*_link(view))
+    others = [each.button for each in choices(view, approvable=approvable)]
+    return blocks.actions(*_deciding(view, names, approvable), *others, *_link(view))
+
+
+def choices(view: RequestView, *, approvable: bool) -> list[Choice]:
+    """What *More…* offers while the request waits."""
+    if view.status is not RequestStatus.WAITING:
+        return []
+    value, about = button_value(view), spoken_subject(view)
+    asks = Verdict.APPROVE in view.rule.reason_required
+    offered = [
+        (approvable and not asks, "Approve with note", ACTION_APPROVE_COMMENT, _NOTE),
+        (view.rule.allow_edit, "Edit", ACTION_EDIT, _EDIT),
+        (
+            approvable and _may_allow(view),
+            "Approve and allow similar…",
+            ACTION_ALLOW_SIMILAR,
+            _SIMILAR,
+        ),
+    ]
+    return [
+        Choice(blocks.button(label, action_id, value, about), effect)
+        for possible, label, action_id, effect in offered
+        if possible
+    ]
+
+
+_NOTE = "Approve, and write a note that the agent and the requester read."
+_EDIT = "Change its arguments. The new revision is approved or rejected again; earlier votes do not count."
+_SIMILAR = "Approve, and let similar calls run without asking anybody, within bounds that you set."
 
 
 def plain_row(view: RequestView) -> list[Json]:
@@ -70,22 +116,16 @@ def spoken_subject(view: RequestView) -> str:
     return shown if inert.line(shown, 10) else f"request {short_id(view.id)}"
 
 
+def _deciding(view: RequestView, names: Names, approvable: bool) -> list[Json]:
+    return _decide(view, names, approvable) or _ask_again(view) or _settle(view) or _revoke(view)
+
+
 def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.status is not RequestStatus.WAITING:
         return []
-    value, about = button_value(view), spoken_subject(view)
     # A form that asks for a note is already a second step.
     asks = Verdict.APPROVE in view.rule.reason_required
-    confirm = None if asks else _confirmation(view, names)
-    comment = [] if asks else [blocks.button("Approve with note", ACTION_APPROVE_COMMENT, value, about)]
-    edit = [blocks.button("Edit", ACTION_EDIT, value, about)] if view.rule.allow_edit else []
-    similar = (
-        [blocks.button("Approve and allow similar…", ACTION_ALLOW_SIMILAR, value, about)]
-        if _may_allow(view)
-        else []
-    )
-    votes = _votes(view, confirm, approvable=approvable)
-    return [*votes, *comment, *edit, *similar] if approvable else [*votes, *edit]
+    return _votes(view, None if asks else _confirmation(view, names), approvable=approvable)
 
 
 def _votes(view: RequestView, confirm: Json | None = None, *, approvable: bool) -> list[Json]:

@@ -63,7 +63,7 @@ def details_modal(
         blocks.context(f"{small_print(view, str(view.id))} · page {page} of {len(pages)}"),
         *buttons.turning(turns, f"details of {buttons.spoken_subject(view)}"),
         *withheld_note(view, withheld),
-        *buttons.row(view, names, approvable=not withheld, details=False),
+        *buttons.whole_row(view, names, approvable=not withheld),
         *_file(view, len(pages)),
     ]
     rows = blocks.with_ids([*above, *pages[page - 1], *below], f"{view.id}:{view.revision}:{page}")

@@ -86,8 +86,9 @@ async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None
         card = await _command(
             page, f"data_manager {guided_policy.TIDY.format(count=20)}", "Delete 20 records"
         )
-        await card.get_by_role("button", name="Approve and allow similar…").click()
         form = page.locator("#modal")
+        await card.get_by_role("button", name="More…: ").click()
+        await form.get_by_role("button", name="Approve and allow similar…").click()
         await form.get_by_label("args.count").fill("1 .. 100")
         await _save(form, folder, "grant-form")
         await form.get_by_role("button", name="Preview").click()

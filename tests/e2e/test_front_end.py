@@ -131,7 +131,8 @@ async def test_reject_with_a_reason(actors: Desk) -> None:
 async def test_edit_then_somebody_else_approves(actors: Desk) -> None:
     """An edit into stricter rules is refused in its open form; a good one is the new revision, for somebody else."""
     card = await actors.asked(5)
-    await card.get_by_role("button", name="Edit: ").click()
+    await card.get_by_role("button", name="More…: ").click()
+    await actors.modal("More").get_by_role("button", name="Edit: ").click()
     form = actors.modal("Edit")
     await form.locator("input").fill("6")
     await form.get_by_role("button", name="Save changes").click()

@@ -145,7 +145,8 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
 
     await newcomer.step("Ask as Ada")
     await newcomer.step("Show Grace the card")
-    await (await newcomer.card("for order 9")).get_by_role("button", name="Edit: ").click()
+    await (await newcomer.card("for order 9")).get_by_role("button", name="More…: ").click()
+    await page.get_by_role("dialog", name="More").get_by_role("button", name="Edit: ").click()
     form = page.get_by_role("dialog", name="Edit")
     await form.locator("input").fill("4")
     await form.get_by_role("button", name="Save changes").click()
@@ -197,7 +198,12 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.step("Ask as Ada")
     await newcomer.step("Show Grace the card")
     card = await newcomer.card("Delete 20 records")
-    await card.get_by_role("button", name="Approve and allow similar…").click()
+    await card.get_by_role("button", name="More…: ").click()
+    await (
+        page.get_by_role("dialog", name="More")
+        .get_by_role("button", name="Approve and allow similar…")
+        .click()
+    )
     form = page.get_by_role("dialog", name="Allow similar calls")
     await form.get_by_label("args.count").fill("1 .. 100")
     await form.get_by_role("button", name="Preview").click()

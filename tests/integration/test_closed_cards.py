@@ -9,6 +9,7 @@ import pytest
 
 from agent.domain.errors import Refusal, Refused, sentence
 from agent.usecases import requests, undelivered
+from signoff_demo.actors import choose
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,
@@ -16,7 +17,7 @@ from slackbot.cards import (
     ACTION_OPEN,
     ACTION_REJECT,
 )
-from tests.integration import alone
+from tests.integration import alone, older_cards
 from tests.integration.asking import GRACE, LINUS, Asked, ask, ballot, reviewer, rule
 from tests.integration.on_record import put_terms_on_record
 from tests.integration.service.conftest import POLICY, House, http_house  # noqa: F401
@@ -151,9 +152,7 @@ async def test_an_escalated_closed_card_is_posted_again_and_the_earlier_one_coun
 async def _pressed(house: House, card: dict[str, Any], action: str, user: str = "U0GRACE") -> str:
     """The one ephemeral answer to a press on what this card showed; no form opens."""
     before = len(house.slack.ephemeral(user))
-    payload = house.slack.person(user).click_payload(card, action)
-    answer = await house.slack.deliveries.interactive(payload)
-    assert answer.acked
+    assert (await older_cards.press(house.slack, user, card, action)).acked
     *_, said = await house.slack.wait_for(
         lambda: texts if len(texts := house.slack.ephemeral(user)) > before else None
     )
@@ -196,7 +195,7 @@ async def test_a_button_of_an_earlier_card_leads_to_the_newer_one(http_house: Ho
     if change == "voted":
         await grace.click(first, ACTION_APPROVE)
     else:
-        await grace.click(first, ACTION_EDIT)
+        await choose(house.slack, "U0GRACE", first, ACTION_EDIT)
         await grace.submit(house.slack.views("U0GRACE")[-1], {"signoff:edit:1/signoff:field": "40"})
     second = await house.card(1)
     newer = sentence(Refusal.EARLIER_CARD)

@@ -15,7 +15,7 @@ from agent.database.pools import Database
 from agent.domain.request_view import RequestView
 from agent.store import views
 from signoff_demo.sandbox import InteractionResult, SlackSandbox
-from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
+from slackbot.cards import ACTION_APPROVE, ACTION_MORE, ACTION_REJECT
 
 Message = dict[str, Any]
 
@@ -79,6 +79,16 @@ class Seen:
         ]
 
 
+async def choose(slack: SlackSandbox, user: str, card: Message, action_id: str) -> InteractionResult:
+    """Press *More…* on the card, and this button in its form."""
+    person = slack.person(user)
+    await person.click(card, ACTION_MORE)
+    form = await slack.wait_for(
+        lambda: next((each for each in slack.views(user) if f"{action_id}'" in str(each)), None)
+    )
+    return await person.click(form, action_id)
+
+
 class Actors(Seen):
     """People at their screens. No method acts through the service's internals; `db` is only read."""
 
@@ -92,6 +102,9 @@ class Actors(Seen):
     async def reject(self, user: str, card: Message, reason: Mapping[str, Any]) -> None:
         await self.slack.person(user).click(card, ACTION_REJECT)
         await self.fill_in(user, reason)
+
+    async def choose(self, user: str, card: Message, action_id: str) -> InteractionResult:
+        return await choose(self.slack, user, card, action_id)
 
     async def fill_in(self, user: str, values: Mapping[str, Any]) -> InteractionResult:
         """Submit the form that has just been opened to this person."""

@@ -15,7 +15,7 @@ ORDERS = "list_orders"
 
 
 async def _allow(actors: Actors, card: Message) -> None:
-    await actors.slack.person(GRACE).click(card, ACTION_ALLOW_SIMILAR)
+    await actors.choose(GRACE, card, ACTION_ALLOW_SIMILAR)
     await actors.fill_in(GRACE, {f"{PREFIX}:field:0/{INPUT}": "1 .. 100"})
     await actors.slack.wait_for(lambda: "May differ" in str(actors.slack.views(GRACE)))  # the preview
     await actors.fill_in(GRACE, {})
@@ -32,7 +32,8 @@ ALLOW = Scene(
             run_as_ada(f"/agent run data_manager {TIDY.format(count=20)}"),
         ),
         Step(
-            "As *Grace*, press *Approve and allow similar…*. Write `1 .. 100` for *args.count*; *Preview*, *Save*.",
+            "As *Grace*, press *More…*, *Approve and allow similar…*. Write `1 .. 100` for *args.count*; then "
+            "*Preview*, *Save*.",
             lambda seen: seen.is_card(GRANT, "Approved"),
             "Show Grace the card",
             {"as": GRACE},

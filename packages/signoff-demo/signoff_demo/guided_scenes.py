@@ -103,7 +103,7 @@ REJECT = Scene(
 
 
 async def _correct(actors: Actors, card: Message) -> None:
-    await actors.slack.person(GRACE).click(card, ACTION_EDIT)
+    await actors.choose(GRACE, card, ACTION_EDIT)
     await actors.fill_in(GRACE, {"signoff:field": "4"})
 
 
@@ -113,7 +113,7 @@ EDIT = Scene(
     [
         _ask(9),
         Step(
-            "As *Grace*, press *Edit* and change 9 to 4.",
+            "As *Grace*, press *More…*, then *Edit*, and change 9 to 4.",
             lambda seen: bool(seen.cards(_card(4))),
             "Show Grace the card",
             {"as": GRACE},

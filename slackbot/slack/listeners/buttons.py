@@ -21,6 +21,7 @@ from agent.store import views
 from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import ButtonValue, parse_button_value, parse_id
+from slackbot.cards.values import CALLBACK_MORE
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN, NewVote
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ARRIVED, ListenerContext, log_failed
@@ -80,12 +81,17 @@ class ButtonClick:
     person: Person
     value: ButtonValue
     place: Place
+    from_more: bool = False
+    """A form of *More…*: once it is sent, both close."""
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> ButtonClick | None:
         """`None` for a button that Signoff never made."""
         value = parse_button_value(body["actions"][0].get("value"))
-        return None if value is None else cls(person_of(body), value, _place(value.nonce, body))
+        if value is None:
+            return None
+        from_more = (body.get("view") or {}).get("callback_id") == CALLBACK_MORE
+        return cls(person_of(body), value, _place(value.nonce, body), from_more)
 
     @classmethod
     def resume(cls, body: Mapping[str, Any], carried: str) -> ButtonClick | None:
@@ -94,6 +100,8 @@ class ButtonClick:
         match place:
             case [("home" | "modal") as surface] if value:
                 return cls(person_of(body), value, Place(value.nonce, surface))
+            case ["modal", "more"] if value:
+                return cls(person_of(body), value, Place(value.nonce, "modal"), from_more=True)
             case [channel_id, message_ts] if value:
                 return cls(person_of(body), value, Place(value.nonce, "channel", channel_id, message_ts))
             case _:
@@ -103,7 +111,7 @@ class ButtonClick:
         """A modal's `private_metadata`, so that its submission counts where the button was pressed."""
         if self.place.surface == "channel":
             return f"{self.value} {self.place.channel_id} {self.place.message_ts}"
-        return f"{self.value} {self.place.surface}"
+        return f"{self.value} {self.place.surface}{' more' if self.from_more else ''}"
 
     @property
     def path(self) -> str:

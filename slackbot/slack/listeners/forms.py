@@ -84,6 +84,9 @@ async def _answer(
         log_failed("a form failed", error)
         sentence = error.sentence if isinstance(error, DatabaseRefuses) else OUTCOME_UNKNOWN
         wrong = FormError(errors=on_last_input(view, sentence), notice=sentence)
+    if wrong is None and click.from_more:
+        await ack(response_action="clear")
+        return
     if wrong is None:
         await ack()
     elif wrong.next_step:

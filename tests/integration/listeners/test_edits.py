@@ -10,6 +10,7 @@ from agent.domain.verdicts import VERDICTS
 from agent.store import views
 from agent.usecases import requests
 from signoff.values import Action
+from signoff_demo.actors import choose
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,
@@ -20,6 +21,7 @@ from slackbot.cards import (
 from slackbot.reviewing.edits import NOTHING_CHANGED
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners import forms
+from tests.integration import older_cards
 from tests.integration.asking import GRACE, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
@@ -33,10 +35,10 @@ ACTION = Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": "as
 async def editing_form(
     house: House, user: str = "U0GRACE", **terms: Any
 ) -> tuple[Asked, dict[str, Any], dict[str, Any]]:
-    """A waiting request, its card, and the edit form on this person's screen."""
+    """A waiting request, its card, and the edit form on this person's screen, opened from an older card."""
     asked, card = await house.asked(rule(**(TERMS | terms)), action=ACTION)
     LOOKED_UP.clear()
-    assert (await house.slack.person(user).click(card, ACTION_EDIT)).acked
+    assert (await older_cards.press(house.slack, user, card, ACTION_EDIT)).acked
     return asked, card, house.slack.views(user)[-1]
 
 
@@ -203,7 +205,7 @@ async def test_facts_are_not_looked_up_for_an_earlier_revision(http_house: House
     """The form of a revision that somebody else has edited since runs no look-up."""
     _, card, form = await editing_form(http_house)
     linus = http_house.slack.person("U0LINUS")
-    await linus.click(card, ACTION_EDIT)
+    await choose(http_house.slack, "U0LINUS", card, ACTION_EDIT)
     await linus.submit(http_house.slack.views("U0LINUS")[-1], {AMOUNT: "40"})
     LOOKED_UP.clear()
     await http_house.slack.person("U0GRACE").submit(form, {AMOUNT: "41"})
@@ -255,7 +257,7 @@ async def test_an_approval_may_have_a_comment(house: House) -> None:
     """Approve with note: submitting the form is the approval, with the note as its reason."""
     asked, card = await house.asked()
     grace = house.slack.person("U0GRACE")
-    await grace.click(card, ACTION_APPROVE_COMMENT)
+    await choose(house.slack, "U0GRACE", card, ACTION_APPROVE_COMMENT)
     assert await house.status(asked.request_id) == "waiting"
     await grace.submit(house.slack.views("U0GRACE")[-1], {REASON: "as agreed"})
     assert house.rows("SELECT outcome::text, reason FROM decision") == [("approved", "as agreed")]

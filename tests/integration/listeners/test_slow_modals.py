@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from signoff.values import Risk
+from signoff_demo.sandbox.delivery_report import DeliveryReport
 from signoff_demo.sandbox.person import InteractionResult
 from slackbot.cards import (
     ACTION_APPROVE_COMMENT,
     ACTION_DETAILS,
     ACTION_EDIT,
     ACTION_LIST,
+    ACTION_MORE,
     ACTION_REJECT,
     FloodDigest,
     flood_digest_card,
@@ -20,6 +22,7 @@ from slackbot.cards import (
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners import ListenerContext, modals
 from slackbot.slack.listeners.clicks import FORM_NOT_OPENED
+from tests.integration import older_cards
 from tests.integration.asking import rule
 from tests.integration.listeners.conftest import House
 from tests.patience import promised
@@ -27,13 +30,15 @@ from tests.patience import promised
 OPEN = "views.open"
 SLOW = 4.0
 """Seconds: longer than Slack waits for an acknowledgement, and less than we wait for Slack."""
-PRESSED = (ACTION_REJECT, ACTION_APPROVE_COMMENT, ACTION_EDIT, ACTION_DETAILS)
-Press = Callable[[House], Awaitable[InteractionResult]]
+PRESSED = (ACTION_REJECT, ACTION_APPROVE_COMMENT, ACTION_EDIT, ACTION_DETAILS, ACTION_MORE)
+Press = Callable[[House], Awaitable[InteractionResult | DeliveryReport]]
 
 
 def _on_card(action: str) -> Press:
-    async def press(house: House) -> InteractionResult:
+    async def press(house: House) -> InteractionResult | DeliveryReport:
         _, card = await house.asked(rule(allow_edit=True))
+        if action in (ACTION_APPROVE_COMMENT, ACTION_EDIT):
+            return await older_cards.press(house.slack, "U0GRACE", card, action)
         return await house.slack.person("U0GRACE").click(card, action)
 
     return press

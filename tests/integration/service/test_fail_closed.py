@@ -19,6 +19,7 @@ from agent.runtime.tool import tool
 from signoff_demo.sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 from slackbot.cards import ACTION_APPROVE_COMMENT
 from slackbot.masking import views
+from tests.integration import older_cards
 from tests.integration.service.conftest import POLICY, House, until
 
 Json = dict[str, Any]
@@ -105,7 +106,7 @@ async def the_scanner_fails(
 ) -> None:
     """No form is opened that could not be looked through for secrets, so nothing can be sent from it."""
     monkeypatch.setattr(views, "SecretFinder", broken)
-    await house.slack.person("U0GRACE").click(card, ACTION_APPROVE_COMMENT)
+    await older_cards.press(house.slack, "U0GRACE", card, ACTION_APPROVE_COMMENT)
     assert house.slack.views("U0GRACE") == []
 
 

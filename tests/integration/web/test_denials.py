@@ -9,6 +9,7 @@ import pytest
 
 from agent.domain.checkpoints import load
 from agent.usecases import policy as policies
+from signoff_demo.actors import choose
 from slackbot.cards import ACTION_APPROVE
 from tests.integration.asking import column
 from tests.integration.web.conftest import GRACE, POLICY, Street, until
@@ -98,7 +99,7 @@ async def test_what_waits_can_be_rejected_and_not_approved(
 
 async def edit_by_click(site: Street) -> str:
     grace = site.house.slack.person(GRACE.user_id)
-    await grace.click(await site.house.card(), "signoff:edit")
+    await choose(site.house.slack, GRACE.user_id, await site.house.card(), "signoff:edit")
     form = site.house.slack.views(GRACE.user_id)[-1]
     return str((await grace.submit(form, {"signoff:edit:0/signoff:field": "4"})).response)
 

@@ -12,6 +12,7 @@ from agent.domain.checkpoints import load
 from agent.domain.errors import Refusal, sentence
 from agent.usecases import pause
 from agent.usecases import policy as policies
+from signoff_demo.actors import choose
 from slackbot.cards import ACTION_APPROVE
 from tests.integration.asking import column, write
 from tests.integration.web.conftest import GRACE, LINUS, POLICY, Program, Street, shown, until
@@ -278,7 +279,7 @@ async def test_an_edit_in_slack_is_what_is_claimed(site: Street) -> None:
     first = (await program.ask()).json()
     card = await site.house.card()
     grace = site.house.slack.person(GRACE.user_id)
-    await grace.click(card, "signoff:edit")
+    await choose(site.house.slack, GRACE.user_id, card, "signoff:edit")
     await grace.submit(site.house.slack.views(GRACE.user_id)[-1], {"signoff:edit:0/signoff:field": "3"})
     now = await until(lambda: revision(program, 2))
     assert now["digest"] != first["digest"]
@@ -357,7 +358,7 @@ async def test_the_decision_itself_must_stand_under_the_policy_in_force(
     await program.ask()
     if "allow_edit" in before:
         card, grace = await site.house.card(), site.house.slack.person(GRACE.user_id)
-        await grace.click(card, "signoff:edit")
+        await choose(site.house.slack, GRACE.user_id, card, "signoff:edit")
         await grace.submit(site.house.slack.views(GRACE.user_id)[-1], {"signoff:edit:0/signoff:field": "3"})
         await until(lambda: revision(program, 2))
     await (await site.reviewer(LINUS, "linus")).decides("r-1", revision=2 if "allow_edit" in before else 1)

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from signoff_demo.actors import choose
 from tests.integration.asking import column
 from tests.integration.web.conftest import GRACE, LINUS, Program, Street
 from tests.integration.web.visiting import PUBLIC, Porch
@@ -82,7 +83,7 @@ async def test_notes_edits_and_chosen_reasons(site: Street) -> None:
     assert await excluded(site, await ask(program, "r-3")) == ADVISED
     edited = await ask(program, "r-4", "ship")
     card, slack = await site.house.card(3), site.house.slack.person(GRACE.user_id)
-    await slack.click(card, "signoff:edit")
+    await choose(site.house.slack, GRACE.user_id, card, "signoff:edit")
     form = site.house.slack.views(GRACE.user_id)[-1]
     assert (await slack.submit(form, {"signoff:edit:0/signoff:field": "3"})).error is None
     assert await excluded(site, edited) == {(GRACE.user_id, "editor")}

@@ -14,6 +14,7 @@ from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from agent.usecases import policy as policies
 from signoff.client import AsyncApprovalClient, Review
+from signoff_demo.actors import choose
 from tests.integration.asking import column
 from tests.integration.service.conftest import House, http_house
 from tests.integration.web.visiting import ADA, Porch, open_porch
@@ -139,7 +140,8 @@ async def test_an_edit_shows_the_money_of_its_checkpoint(porch: Porch) -> None:
     await reader.open(f"/inbox/requests/{asked.id}")
     card = await porch.house.card()
     grace = slack.person("U0GRACE")
-    view = await opened(porch, card, "signoff:edit")
+    await choose(slack, "U0GRACE", card, "signoff:edit")
+    view = slack.views("U0GRACE")[-1]
     edited = {**ORDER, "amount": 2, "lines": [{"cost": 1000, "total": 4712}, *ORDER["lines"][1:]]}
     fields = {
         block["label"]["text"]: block["block_id"] for block in view["blocks"] if block["type"] == "input"

@@ -22,6 +22,7 @@ from slackbot.cards import (
     Names,
     details_modal,
     details_text,
+    more_modal,
     named_in,
     parse_button_value,
     request_card,
@@ -153,9 +154,10 @@ def test_buttons_carry_place_request_and_revision(samples: Any, referee: Any) ->
     assert {name: each["action_id"] for name, each in made.items()} == {
         "Approve": "signoff:approve",
         "Reject": "signoff:reject",
-        "Approve with note": "signoff:approve_comment",
         "Details": "signoff:details",
+        "More…": "signoff:more",
     }
+    assert list(made) == ["Approve", "Reject", "Details", "More…"]
     for each in made.values():
         value = parse_button_value(each["value"])
         assert value is not None
@@ -497,11 +499,28 @@ def test_the_checkpoints_link_is_the_one_live_address(samples: Any, referee: Any
 
 
 def test_edit_is_offered_where_the_checkpoint_allows_it(samples: Any, referee: Any) -> None:
-    """No Edit without `allow_edit`, and none once it is decided."""
-    assert "Edit" not in referee.buttons(request_card(samples.view()))
-    assert referee.buttons(request_card(samples.view(allow_edit=True)))["Edit"]["action_id"] == "signoff:edit"
+    """No Edit without `allow_edit`, and none once it is decided; behind More…, as all that few reviewers need."""
+    assert offered(samples.view(), referee) == {"Approve with note": "signoff:approve_comment"}
+    may = offered(samples.view(allow_edit=True, allow_grants=True), referee)
+    assert list(may.values()) == ["signoff:approve_comment", "signoff:edit", "signoff:allow_similar"]
     done = samples.view(allow_edit=True, **samples.decided(RequestStatus.REJECTED))
-    assert "Edit" not in referee.buttons(request_card(done))
+    assert "Edit" not in offered(done, referee)
+    assert "More…" not in referee.buttons(request_card(done))
+
+
+def test_nobody_approves_behind_more_what_cannot_be_read(samples: Any, referee: Any) -> None:
+    """Where Approve is withheld from a card, More… has no other way to approve; Edit stays."""
+    view = samples.view(digest=b"\0" * 32, allow_edit=True, allow_grants=True)
+    assert list(offered(view, referee)) == ["Edit"]
+    assert "Approve is withheld" in referee.words(more_modal(view))
+
+
+def offered(view: Any, referee: Any) -> dict[str, str]:
+    """Behind *More…*: labels and action ids."""
+    form = more_modal(view)
+    referee.judge_view(form)
+    made = [part for _, part in referee.walk(form["blocks"]) if part.get("type") == "button"]
+    return {each["text"]["text"]: each["action_id"] for each in made}
 
 
 def test_an_edited_revision_says_who_changed_what(samples: Any, referee: Any) -> None:
@@ -526,7 +545,7 @@ def test_a_required_comment_replaces_the_dialog(samples: Any, referee: Any) -> N
     """Where an approval needs a reason, Approve leads to a form, so there is no second question before it."""
     made = referee.buttons(request_card(samples.view(reason_required=frozenset({"approve"}))))
     assert "confirm" not in made["Approve"]
-    assert "Approve with note" not in made
+    assert "More…" not in made
 
 
 @pytest.mark.parametrize(
