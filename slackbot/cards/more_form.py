@@ -9,8 +9,8 @@ from slackbot.cards.request import title, unreadable, withheld_note
 from slackbot.cards.values import CALLBACK_MORE, Json
 
 
-def more_modal(view: RequestView) -> Json:
-    """Its buttons count at `view.place_nonce`."""
+def more_modal(view: RequestView, carry: str) -> Json:
+    """`carry` names the place of the button that opened it: its own buttons count there."""
     withheld = unreadable(view)
     rows = [
         blocks.rich_text(blocks.section(blocks.text(inert.line(title(view), 600), bold=True))),
@@ -21,4 +21,4 @@ def more_modal(view: RequestView) -> Json:
         ),
     ]
     rows = blocks.with_ids(rows, f"{view.id}:{view.revision}:more")
-    return modal("More", rows, close="Close", callback=CALLBACK_MORE)
+    return modal("More", rows, close="Close", callback=CALLBACK_MORE, carry=carry)

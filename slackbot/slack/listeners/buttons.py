@@ -74,6 +74,9 @@ _BY_BUTTON = {
 }
 
 
+_MORE = " more"
+
+
 @dataclass(frozen=True, slots=True)
 class ButtonClick:
     """A claim until compared with what is stored."""
@@ -82,36 +85,38 @@ class ButtonClick:
     value: ButtonValue
     place: Place
     from_more: bool = False
-    """A form of *More…*: once it is sent, both close."""
+    """In the form of *More…*, which counts where it was opened, and closes with what it opens."""
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> ButtonClick | None:
         """`None` for a button that Signoff never made."""
+        view = body.get("view") or {}
+        if view.get("callback_id") == CALLBACK_MORE:
+            behind = cls.resume(body, view.get("private_metadata") or "")
+            return replace(behind, from_more=True) if behind else None
         value = parse_button_value(body["actions"][0].get("value"))
-        if value is None:
-            return None
-        from_more = (body.get("view") or {}).get("callback_id") == CALLBACK_MORE
-        return cls(person_of(body), value, _place(value.nonce, body), from_more)
+        return None if value is None else cls(person_of(body), value, _place(value.nonce, body))
 
     @classmethod
     def resume(cls, body: Mapping[str, Any], carried: str) -> ButtonClick | None:
-        text, *place = carried.split(" ")
+        from_more = carried.endswith(_MORE)
+        text, *where = carried.removesuffix(_MORE).split(" ")
         value = parse_button_value(text)
-        match place:
+        match where:
             case [("home" | "modal") as surface] if value:
-                return cls(person_of(body), value, Place(value.nonce, surface))
-            case ["modal", "more"] if value:
-                return cls(person_of(body), value, Place(value.nonce, "modal"), from_more=True)
+                place = Place(value.nonce, surface)
             case [channel_id, message_ts] if value:
-                return cls(person_of(body), value, Place(value.nonce, "channel", channel_id, message_ts))
+                place = Place(value.nonce, "channel", channel_id, message_ts)
             case _:
                 return None
+        return cls(person_of(body), value, place, from_more)
 
     def carry(self) -> str:
         """A modal's `private_metadata`, so that its submission counts where the button was pressed."""
-        if self.place.surface == "channel":
-            return f"{self.value} {self.place.channel_id} {self.place.message_ts}"
-        return f"{self.value} {self.place.surface}{' more' if self.from_more else ''}"
+        place, more = self.place, _MORE if self.from_more else ""
+        if place.surface == "channel":
+            return f"{self.value} {place.channel_id} {place.message_ts}{more}"
+        return f"{self.value} {place.surface}{more}"
 
     @property
     def path(self) -> str:

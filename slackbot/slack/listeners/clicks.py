@@ -20,10 +20,12 @@ from slackbot.cards import (
     ACTION_ASK_AGAIN,
     ACTION_DONE,
     ACTION_EDIT,
+    ACTION_MORE,
     ACTION_RETRY,
     ACTION_REVOKE,
     ACTION_REVOKE_LISTED,
     ACTION_VOTE,
+    more_modal,
     vote_modal,
 )
 from slackbot.masking import clean_view
@@ -54,6 +56,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     for verdict, action_id in ACTION_VOTE.items():
         button(action_id, _approve if verdict is Verdict.APPROVE else partial(_open_form, verdict))
     button(ACTION_APPROVE_COMMENT, partial(_open_form, Verdict.APPROVE))
+    button(ACTION_MORE, _open_more)
     button(ACTION_EDIT, _open_edit_form)
     button(ACTION_ASK_AGAIN, _ask_again)
     button(ACTION_ALLOW_SIMILAR, grants.open_form)
@@ -84,6 +87,11 @@ async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any
     if voted.repeated and voted.status is RequestStatus.WAITING:
         return sentence(Refusal.SAME_VOTE)
     return None
+
+
+async def _open_more(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    view = await clean_view(await waiting_card_of(ctx, click))
+    return await show(ctx, body, more_modal(view, click.carry()), FORM_NOT_OPENED)
 
 
 async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:

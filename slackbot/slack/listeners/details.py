@@ -9,18 +9,15 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
 from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import (
     ACTION_DETAILS,
     ACTION_FILE,
-    ACTION_MORE,
     ACTION_OPEN,
     details_modal,
     details_text,
-    more_modal,
     named_in,
     parse_id,
     skeleton_modal,
@@ -33,8 +30,8 @@ from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import show, tell
 
-HEADING, MORE = "Details", "More"
-NOT_OPENED = "Slack did not open the form in time. Please press the button again."
+HEADING = "Details"
+NOT_OPENED = "Slack did not open the details in time. Please press the button again."
 FILE_FAILED = "The file could not be sent to you. The pages of Details show the same."
 FILE_SENT = "Everything about this request, as of when you asked for it."
 
@@ -47,11 +44,6 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         click = ButtonClick.read(body)
         request_id = click.value.request_id if click else None
         await _open(ctx, ack, body, request_id)
-
-    @app.action(ACTION_MORE)
-    async def wanted_more(ack: AsyncAck, body: dict[str, Any]) -> None:
-        click = ButtonClick.read(body)
-        await _open(ctx, ack, body, click.value.request_id if click else None, MORE)
 
     @app.action(ACTION_OPEN)
     async def opened(ack: AsyncAck, body: dict[str, Any]) -> None:
@@ -67,13 +59,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             ctx.background.start(_send_file(ctx, click, body))
 
 
-async def _open(
-    ctx: ListenerContext,
-    ack: AsyncAck,
-    body: dict[str, Any],
-    request_id: UUID | None,
-    heading: str = HEADING,
-) -> None:
+async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], request_id: UUID | None) -> None:
     """The content is looked up after the acknowledgement."""
     if request_id is None:
         await ack()
@@ -83,26 +69,18 @@ async def _open(
     refusal = await show(
         ctx,
         body,
-        skeleton_modal(heading),
+        skeleton_modal(HEADING),
         NOT_OPENED,
-        lambda view_id: fill(ctx, view_id, person, request_id, heading=heading),
+        lambda view_id: fill(ctx, view_id, person, request_id),
     )
     await ack()
     if refusal and body.get("response_url"):
         tell(ctx, body, refusal)
 
 
-async def fill(
-    ctx: ListenerContext,
-    view_id: str,
-    person: Person,
-    request_id: UUID,
-    page: int = 1,
-    *,
-    heading: str = HEADING,
-) -> None:
+async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:
     """Draw a page of a request's details into an open modal; a failure is shown there as a sentence."""
-    await modals.fill(ctx, view_id, heading, _drawn(ctx, person, request_id, page, heading))
+    await modals.fill(ctx, view_id, HEADING, _details(ctx, person, request_id, page))
 
 
 def show_change(
@@ -121,15 +99,10 @@ def show_change(
         ctx.background.start(requests.redraw_card(ctx.db, click.value.request_id))
 
 
-async def _drawn(
-    ctx: ListenerContext, person: Person, request_id: UUID, page: int, heading: str
-) -> dict[str, Any]:
-    """The form of more choices only while somebody has to decide."""
+async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page: int) -> dict[str, Any]:
     view = await visible_request(ctx.db, ctx.directory, person, request_id)
     nonce = await requests.create_place(ctx.db, request_id, "modal", person)
     clean = await ctx.permalinks.with_card_links(await clean_view(replace(view, place_nonce=nonce)))
-    if heading == MORE and view.status is RequestStatus.WAITING:
-        return more_modal(clean)
     names = await ctx.directory.names(named_in(view))
     return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names)
 

@@ -86,8 +86,7 @@ async def _answer(
         wrong = FormError(errors=on_last_input(view, sentence), notice=sentence)
     if wrong is None and click.from_more:
         await ack(response_action="clear")
-        return
-    if wrong is None:
+    elif wrong is None:
         await ack()
     elif wrong.next_step:
         await ack(response_action="update", view=wrong.next_step)

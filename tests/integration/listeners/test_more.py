@@ -42,14 +42,23 @@ async def test_more_offers_what_policy_allows(http_house: House) -> None:
         await grace.close(form, clear=True)
 
 
-async def test_more_of_what_was_decided_meanwhile_shows_its_outcome(http_house: House) -> None:
-    """A card that was not drawn again yet offers nothing that would be refused: its Details open instead."""
+async def test_more_of_what_was_decided_meanwhile_says_so(http_house: House) -> None:
+    """A card that was not drawn again yet opens no form that could only be refused: it says who decided."""
     asked, card = await http_house.asked()
     await http_house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
     assert await http_house.status(asked.request_id) == "approved"
     await older_cards.press(http_house.slack, "U0GRACE", card, ACTION_MORE)
-    form = await http_house.modal("U0GRACE", "Approved")
-    assert ACTION_APPROVE_COMMENT not in str(form)
+    await http_house.ephemeral("U0GRACE", "already approved by")
+    assert http_house.slack.views("U0GRACE") == []
+
+
+async def test_a_form_of_more_counts_on_its_card_and_not_as_having_read_details(http_house: House) -> None:
+    """More… shows less than Details, so reports go on telling who voted without them; the vote is the card's."""
+    asked, card = await http_house.asked()
+    await choose(http_house.slack, "U0GRACE", card, ACTION_APPROVE_COMMENT)
+    await http_house.slack.person("U0GRACE").submit(http_house.slack.views("U0GRACE")[-1], {REASON: "fine"})
+    assert await http_house.status(asked.request_id) == "approved"
+    assert http_house.rows("SELECT surface::text FROM card_place") == [("channel",)]
 
 
 @pytest.mark.parametrize("action", NAMES)

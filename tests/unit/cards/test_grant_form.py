@@ -162,7 +162,7 @@ def test_the_button_is_there_only_where_a_grant_can_be_given(referee: Referee) -
     offered = "Approve and allow similar…"
 
     def buttons(request: Any) -> list[str]:
-        form = cards.more_modal(request)
+        form = cards.more_modal(request, "carried")
         referee.judge_view(form)
         return [part["text"]["text"] for _, part in referee.walk(form) if part.get("type") == "button"]
 

@@ -512,12 +512,12 @@ def test_nobody_approves_behind_more_what_cannot_be_read(samples: Any, referee: 
     """Where Approve is withheld from a card, More… has no other way to approve; Edit stays."""
     view = samples.view(digest=b"\0" * 32, allow_edit=True, allow_grants=True)
     assert list(offered(view, referee)) == ["Edit"]
-    assert "Approve is withheld" in referee.words(more_modal(view))
+    assert "Approve is withheld" in referee.words(more_modal(view, "carried"))
 
 
 def offered(view: Any, referee: Any) -> dict[str, str]:
     """Behind *More…*: labels and action ids."""
-    form = more_modal(view)
+    form = more_modal(view, "carried")
     referee.judge_view(form)
     made = [part for _, part in referee.walk(form["blocks"]) if part.get("type") == "button"]
     return {each["text"]["text"]: each["action_id"] for each in made}
