@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from html import unescape
 from typing import Any
 
 from slackbot.cards.values import Json
@@ -66,7 +67,7 @@ def _element(element: Json) -> str:
             return f"#{element['channel_id']}"
         case "date":
             return "tomorrow at 8:47 PM"
-    return str(element["text"])
+    return unescape(str(element["text"]))
 
 
 def _mrkdwn(text: str) -> str:

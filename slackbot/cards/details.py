@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agent.domain.explanation import WhyAsked
 from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS
 from signoff import formats
@@ -20,6 +21,7 @@ from slackbot.cards import (
     status,
     status_words,
     tree,
+    why,
 )
 from slackbot.cards.modals import modal
 from slackbot.cards.request import (
@@ -51,10 +53,11 @@ def details_modal(
     *,
     names: Names | None = None,
     permalink: str | None = None,
+    asked_because: WhyAsked | None = None,
 ) -> Json:
     """The page (from 1) or the nearest; with the card's buttons if `view.place_nonce` names a place."""
     names = names or Names()
-    pages = paging.in_pages(list(_content(view, names, permalink)))
+    pages = paging.in_pages(list(_content(view, names, permalink, asked_because)))
     page = max(1, min(page, len(pages)))
     above = [blocks.header(inert.line(title(without_command_in_title(view)), blocks.HEADER_LIMIT))]
     withheld = unreadable(view)
@@ -80,14 +83,22 @@ def details_text(view: RequestView) -> str:
 
 def details_pages(view: RequestView) -> int:
     """Return the number of pages that the modal with a request's details has, at least one."""
-    return len(paging.in_pages(list(_content(view, Names(), None))))
+    return len(paging.in_pages(list(_content(view, Names()))))
 
 
-def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator[Json]:
+def _content(
+    view: RequestView,
+    names: Names,
+    permalink: str | None = None,
+    asked_because: WhyAsked | None = None,
+) -> Iterator[Json]:
     if inert.weight(inert.line(title(view), 100_000)) > blocks.HEADER_LIMIT:  # the header is cut
         yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500) or "…")))
     yield blocks.rich_text(*status.parts(view, status.ALL))
     yield blocks.rich_text(*origin(view, names, permalink), *_tool(view))
+    if because := why.lines(view, asked_because):
+        reasons = blocks.bullets(blocks.section(blocks.text(each)) for each in because)
+        yield blocks.rich_text(blocks.section(blocks.text(why.TITLE, bold=True)), reasons)
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE, view.money_in("facts"))
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))

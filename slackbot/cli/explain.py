@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from agent.domain import explanation
 from agent.domain.facts import Facts
 from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.limits import Caller
 from agent.domain.policy import Policy
 from agent.domain.request import EXTERNAL
-from agent.domain.rules import Denial
 from agent.runtime.agents import Registry, load_agents
 from agent.runtime.judging.evaluation import Proposal, judge
 from signoff.values import Action, Person
@@ -56,15 +56,8 @@ def explain(
 
 
 def _steps(policy: Policy, judged: Judgement) -> list[tuple[str, str, str]]:
-    rows: list[tuple[str, str, str]] = []
-    caught = False
-    for each, applies, because in policy.explain(judged.inputs) if judged.inputs else ():
-        catches = "denies it" if isinstance(each, Denial) else "catches it"
-        result = "does not apply" if not applies else "would also catch it" if caught else catches
-        why = because.partition(f'checkpoint "{each.checkpoint_id}"')[2].removeprefix(": ")
-        rows.append((each.checkpoint_id, result, terminal.line(why or "it has no condition", 400)))
-        caught = caught or applies
-    return rows
+    found = explanation.explain(policy, judged.inputs) if judged.inputs else []
+    return [(each.checkpoint_id, each.result, terminal.line(each.why, 400)) for each in found]
 
 
 def _asked(judged: Judgement) -> list[str]:

@@ -24,6 +24,7 @@ from slackbot.cards import (
 )
 from slackbot.masking import clean_view
 from slackbot.reviewing.visibility import visible_request
+from slackbot.reviewing.why import masked_why
 from slackbot.slack.listeners import modals
 from slackbot.slack.listeners.buttons import ButtonClick, card_of, person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
@@ -104,7 +105,8 @@ async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page:
     nonce = await requests.create_place(ctx.db, request_id, "modal", person)
     clean = await ctx.permalinks.with_card_links(await clean_view(replace(view, place_nonce=nonce)))
     names = await ctx.directory.names(named_in(view))
-    return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names)
+    why = await masked_why(ctx.services, view)
+    return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names, asked_because=why)
 
 
 async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:

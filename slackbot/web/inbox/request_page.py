@@ -30,10 +30,12 @@ from slackbot.cards import (
     parse_id,
     status_words,
     unreadable,
+    why,
 )
 from slackbot.masking import clean_view
 from slackbot.reviewing.listing import PersonalLists
 from slackbot.reviewing.visibility import visible_request
+from slackbot.reviewing.why import masked_why
 from slackbot.web.auth.visitors import Visitor
 from slackbot.web.http.context import WebContext
 from slackbot.web.inbox import history, values
@@ -154,6 +156,7 @@ class RequestPage:
     approval_objection: str  # empty: they may
     may_withdraw: bool
     withheld: str  # from this page
+    why: Sequence[str] = ()
     fields: Sequence[Any] = ()
     following: RequestLine | None = None  # after they have voted
     left: Count | None = None  # in total
@@ -326,6 +329,7 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
         approval_objection=_objection(view, standing, Verdict.APPROVE),
         may_withdraw=view.status is RequestStatus.WAITING and who.person == view.requester,
         withheld=unreadable(view) or "",
+        why=why.lines(view, await masked_why(ctx.services, true)),
         fields=_fields(ctx, view) if view.rule.allow_edit and not objection else (),
         following=following,
         left=left,
