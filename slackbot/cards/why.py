@@ -1,4 +1,4 @@
-"""*Why am I asked?* in lines, on Details and on the page."""
+"""The question *Why am I asked?*, answered in lines on Details and on the page."""
 
 from __future__ import annotations
 
