@@ -36,6 +36,7 @@ NOT_RUN = {
     "cp app/.env.example app/.env": "belongs to the commands for Docker",
     "signoff demo": "runs until it is stopped; `make e2e` opens it in a browser",
     "signoff serve": "runs until it is stopped; the service of this test is one",
+    "python deploy.py": "waits for people; `test_waiting_programs.py` runs the page's program",
     "signoff gate": "waits for people; `test_gate.py` runs the page's commands",
 }
 """Beginnings of commands that do not run here, each with the reason."""
@@ -171,7 +172,8 @@ async def terminal(
     async with living(database_url) as service:
         for name, value in service.house.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("SIGNOFF_AGENTS", "signoff_demo.examples.data_manager")
+        examples = ("data_manager", "durable_task")
+        monkeypatch.setenv("SIGNOFF_AGENTS", ",".join(f"signoff_demo.examples.{each}" for each in examples))
         monkeypatch.setenv("SIGNOFF_MODEL", "signoff-scripted")
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("COLUMNS", "200")

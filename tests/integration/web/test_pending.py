@@ -288,7 +288,7 @@ async def test_a_key_gets_one_list_at_a_time(site: Street, monkeypatch: pytest.M
 
 
 async def test_a_requester_is_named_only_with_the_right_to(site: Street) -> None:
-    """Naming somebody takes `on_behalf`; what was asserted is stored, answered, and stands on the card."""
+    """Naming somebody takes `on_behalf`; what was asserted is stored and answered, and the card says so."""
     program = await site.program()
     refused = await program.ask(requester=LINUS.user_id)
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:signoff:scope-missing")
@@ -298,7 +298,7 @@ async def test_a_requester_is_named_only_with_the_right_to(site: Street) -> None
     assert pending["requester"]["user_id"] == LINUS.user_id
     assert pending["requester_asserted"] == f"key:agency for {LINUS.user_id}"
     card = await site.house.card(1)
-    assert "named by the API key agency" in shown(card)
+    assert "(not confirmed)" in shown(card)
 
 
 async def test_nobody_is_asked_on_behalf_of_who_is_gone(site: Street) -> None:
