@@ -142,7 +142,7 @@ async def test_edit_then_somebody_else_approves(actors: Desk) -> None:
     await form.get_by_role("button", name="Save changes").click()
     await expect(form).to_be_hidden()
     card = await actors.card(7)
-    await expect(await actors.thread_of(card)).to_contain_text("Grace")
+    await expect(await actors.thread_of(card)).to_contain_text("by @grace")
     await actors.approve(card)
     await expect(actors.page.locator("article.private").last).to_contain_text("You edited this action")
     await actors.be(LINUS)
@@ -169,7 +169,7 @@ async def test_details_show_everything(actors: Desk) -> None:
     card = await actors.asked(7)
     await card.get_by_role("button", name="Details: ").click()
     details = actors.page.locator("#modal")
-    for words in ("order_id", "Espresso machine", "Grace Lindqvist", "please refund order 7"):
+    for words in ("order_id", "Espresso machine", "Greta Lindqvist", "please refund order 7"):
         await expect(details).to_contain_text(words)
     await actors.approve(details)
     await actors.ends(7, "REFUNDED")

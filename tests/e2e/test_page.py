@@ -306,6 +306,7 @@ async def test_a_modal_shows_errors_beside_fields_and_is_then_accepted(actors: D
     await modal.get_by_label("Reason").fill("too much")
     await modal.get_by_role("button", name="Reject").click()
     await expect(modal.locator('[data-block="why"] .error')).to_have_text("Please say more.")
+    await expect(actors.page.locator("#ack")).to_contain_text("the form was not accepted, ")
     await expect(modal.get_by_label("Reason")).to_have_value("too much")
     await modal.get_by_label("Reason").fill("The amount\nis wrong")
     await modal.get_by_label("Kind").select_option("Wrong amount")
@@ -409,6 +410,18 @@ async def test_a_step_of_the_guide_is_done_as_its_person(actors: Desk) -> None:
     await actors.page.reload()
     await expect(guide).to_contain_text("That was it.")
     await expect(guide).to_contain_text("1 of 1 done")
+
+
+async def test_the_browser_goes_back_to_the_place_before(actors: Desk) -> None:
+    """Back leads to the channel that was open before, as in Slack, and Forward on again."""
+    place = actors.page.locator("#place")
+    await expect(place).to_have_text("# agents")
+    await actors.page.locator('[data-channel="C0REVIEW"]').first.click()
+    await expect(place).to_have_text("# refund-reviews")
+    await actors.page.go_back()
+    await expect(place).to_have_text("# agents")
+    await actors.page.go_forward()
+    await expect(place).to_have_text("# refund-reviews")
 
 
 async def test_a_thread_does_not_hide_the_guide(actors: Desk) -> None:

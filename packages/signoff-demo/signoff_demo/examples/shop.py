@@ -31,13 +31,13 @@ class Order:
 
 
 _ORDERS = (
-    (1, "Ada Fischer", "Desk lamp", "49.90"),
+    (1, "Anna Fischer", "Desk lamp", "49.90"),
     (2, "Ben Okafor", "Office chair", "389.00"),
     (3, "Chen Wei", "Monitor, 27 inch", "640.00"),
     (4, "Dana Kowalski", "Standing desk", "1000.00"),
     (5, "Elif Demir", "Laptop", "1899.00"),
     (6, "Farid Haddad", "Meeting table", "2450.00"),
-    (7, "Grace Lindqvist", "Espresso machine", "1249.50"),
+    (7, "Greta Lindqvist", "Espresso machine", "1249.50"),
     (8, "Hugo Martins", "Server rack", "7320.00"),
     (9, "Ines Moreau", "Camera", "1120.00"),
     (10, "Jonas Berg", "Bicycle", "1640.00"),

@@ -181,6 +181,7 @@ class Control:
                 {
                     "ok": answer.error is None and not answer.errors,
                     "error": answer.error,
+                    "errors": bool(answer.errors),
                     "elapsed": answer.elapsed,
                     "response": answer.response,
                 }

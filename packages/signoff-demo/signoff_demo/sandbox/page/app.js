@@ -30,10 +30,17 @@ function readAddress() {
   wanted = given.get("message");
 }
 
+function address() {
+  return `#${new URLSearchParams({ user: at.user, channel: at.channel, ...(at.thread ? { thread: at.thread } : {}), ...(at.home ? { home: "1" } : {}) })}`;
+}
+
 function go(change) {
+  const before = address();
   Object.assign(at, change);
-  const parts = { user: at.user, channel: at.channel, ...(at.thread ? { thread: at.thread } : {}), ...(at.home ? { home: "1" } : {}) };
-  history.replaceState(null, "", `#${new URLSearchParams(parts)}`);
+  if (before !== address()) {
+    history.replaceState(null, "", before);
+    history.pushState(null, "", address()); // Back leads to the place before
+  }
   unread.delete(at.channel);
   document.body.classList.remove("side-open");
   byId("menu").setAttribute("aria-expanded", "false");
@@ -112,7 +119,7 @@ function drawPlace() {
   byId("messages").hidden = at.home;
   byId("composer").hidden = at.home;
   byId("home").hidden = !at.home;
-  main.rename(at.home ? "" : `Message ${here?.is_im ? workspace.bot.name : `#${channelName(at.channel)}`} as ${nameOf(at.user)}`);
+  main.rename(at.home ? "" : `Message ${here?.is_im ? workspace.bot.name : `#${channelName(at.channel)}`}`, ` as ${nameOf(at.user)}`);
 }
 
 async function drawMessagesHere() {
@@ -157,7 +164,7 @@ function drawThread(messages, own, context, byTime) {
   const whispers = own.filter((each) => each.thread_ts === at.thread);
   const replies = (root.replies ?? []).filter((each) => each.ts !== root.ts);
   drawMessages(parent, [root, ...byTime([...replies, ...whispers])], { ...context, open: null, days: false });
-  reply.rename(`Reply as ${nameOf(at.user)}`);
+  reply.rename("Reply", ` as ${nameOf(at.user)}`);
 }
 
 async function drawHome() {

@@ -47,7 +47,7 @@ export function composer(form, { where, label }) {
     grow();
     suggestions.hide();
   };
-  return { set, focus: () => box.focus(), rename: (words) => Object.assign(box, { placeholder: words, ariaLabel: words }) };
+  return { set, focus: () => box.focus(), rename: (words, as) => Object.assign(box, { placeholder: words, ariaLabel: words && `${words}${as}` }) };
 }
 
 // Sends the text as typed: the server completes @names and escapes, as Slack's client does.

@@ -29,7 +29,8 @@ export async function act(what, body, { quiet = false } = {}) {
     result = { ok: false, error: "The sandbox did not answer. Is it still running?" };
   }
   if (typeof result.elapsed === "number" && ["click", "submit", "command"].includes(what)) {
-    byId("ack").textContent = `${result.ok ? "acknowledged" : "no good answer"} after ${seconds(result.elapsed)}`;
+    const said = result.ok ? "acknowledged" : result.errors ? "the form was not accepted" : "not acknowledged";
+    byId("ack").textContent = `${said}, ${seconds(result.elapsed)}`;
   }
   if (!result.ok && !quiet) toast(result.error || "That did not work.");
   return result;
