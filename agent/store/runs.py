@@ -74,9 +74,11 @@ async def run_by_start_key(connection: Connection, start_key: str | None) -> UUI
     return found
 
 
-def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person | None) -> None:
-    """Add a run's task as its first message, by the person who gave it."""
-    row = {"run_id": run_id, "seq": 1, "turn": 0, "role": "user", "text": task}
+def add_first_message(
+    tx: Transaction, run_id: UUID, task: str, author: Person | None, *, seq: int = 1
+) -> None:
+    """Add a message that a run begins with, by the person who wrote it; the task is number 1."""
+    row = {"run_id": run_id, "seq": seq, "turn": 0, "role": "user", "text": task}
     tx.add_rows(_INSERT_MESSAGES, [row | person_columns("author", author)])
 
 

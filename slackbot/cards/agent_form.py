@@ -9,10 +9,12 @@ from typing import Any
 
 from slackbot.cards import blocks, form, inert
 from slackbot.cards.modals import modal, notice_modal
+from slackbot.cards.quotation import NOWHERE, Carried, quoted_message
 from slackbot.cards.values import ACTION_AGENT, AGENT_BLOCK, CALLBACK_AGENT, TASK_BLOCK, TASK_INPUT, Json
 
 MAX_AGENTS = 100
 MAX_TASK = 3000
+QUOTED_TASK = "Do what the quoted message asks for."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class RunForm:
 
 
 def agent_modal(
-    agents: Sequence[AgentForm], chosen: str | None = None, *, carry: str = "", task: str = ""
+    agents: Sequence[AgentForm], chosen: str | None = None, *, carried: Carried = NOWHERE, task: str = ""
 ) -> Json:
     """Inputs are of `chosen` or of the first agent; redraw the form for another `ACTION_AGENT`."""
     if not agents:
@@ -55,6 +57,8 @@ def agent_modal(
         "multiline": True,
         "max_length": MAX_TASK,
     }
+    quoted = carried.quotation
+    task = task or (QUOTED_TASK if quoted else "")
     if task and inert.weight(task) <= MAX_TASK:
         what["initial_value"] = task
     rows = form.inputs(_fields(agent))
@@ -67,11 +71,12 @@ def agent_modal(
             about | {"dispatch_action": True},
             blocks.input_block(TASK_BLOCK, "Task", what, optional=bool(agent.inputs)),
             *named,
+            *([blocks.with_ids([quoted_message(quoted)], "quoted")[0]] if quoted else []),
         ],
         close="Cancel",
         submit="Start",
         callback=CALLBACK_AGENT,
-        carry=carry,
+        carry=str(carried),
     )
 
 

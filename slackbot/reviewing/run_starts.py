@@ -10,7 +10,7 @@ from agent.domain.run import NewRun
 from agent.runtime.agents import Agent
 from agent.runtime.services import Services
 from agent.usecases import runs
-from agent.usecases.runs import StartOutcome
+from agent.usecases.runs import QuotedMessage, StartOutcome
 from signoff.errors import SignoffError
 from signoff.values import Person
 from slackbot.reviewing.members import check_member
@@ -87,11 +87,13 @@ async def start(
     task: str,
     requester: Requester,
     principal: str,
+    *,
+    quoted: QuotedMessage | None = None,
     **options: Unpack[RunOptions],
 ) -> StartOutcome:
     """Start a run as `prepare` describes it."""
     new = await prepare(services, directory, agent, task, requester, principal, **options)
-    return await runs.start(services.db, new)
+    return await runs.start(services.db, new, quoted)
 
 
 async def _channel(services: Services, directory: Directory, channel_id: str | None) -> str:

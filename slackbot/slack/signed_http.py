@@ -198,6 +198,14 @@ _WHOLE: dict[str, tuple[tuple[tuple[str, ...], type], ...]] = {
         (("actions",), list),
     ),
     "view_submission": ((("user", "id"), str), (("view", "state"), dict)),
+    "shortcut": ((("user", "id"), str), (("callback_id",), str), (("trigger_id",), str)),
+    "message_action": (
+        (("user", "id"), str),
+        (("callback_id",), str),
+        (("trigger_id",), str),
+        (("channel", "id"), str),
+        (("message",), dict),
+    ),
     "event_callback": ((("event", "type"), str),),
     "app_rate_limited": (),
 }

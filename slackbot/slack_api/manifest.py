@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 from signoff.errors import SignoffError
 from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9_.-]+")
 EVENTS_PATH = "/slack/events"
 
 
@@ -49,7 +51,7 @@ def render(url: str | None = None, names: CommandNames = DEFAULT_NAMES) -> str:
 
 def _call(manifest: dict[str, Any], names: CommandNames) -> None:
     manifest["display_information"]["name"] = names.label
-    manifest["features"]["bot_user"]["display_name"] = names.label.lower()
+    manifest["features"]["bot_user"]["display_name"] = _NOT_IN_NAMES.sub("-", names.label.lower())
     for command in manifest["features"]["slash_commands"]:
         command["command"] = names.spelled(command["command"])
 

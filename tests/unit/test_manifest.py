@@ -1,7 +1,7 @@
 """The app manifest obeys Slack's rules: https://docs.slack.dev/reference/app-manifest."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
@@ -72,10 +72,18 @@ class SlashCommand(Rule):
     url: Address | None = None
 
 
+class Shortcut(Rule):
+    name: Annotated[str, Field(min_length=1, max_length=24)]
+    type: Literal["global", "message"]
+    callback_id: Annotated[str, Field(max_length=255)]
+    description: Annotated[str, Field(max_length=150)]
+
+
 class Features(Rule):
     app_home: AppHome
     bot_user: BotUser
     slash_commands: Annotated[list[SlashCommand], Field(max_length=50)]
+    shortcuts: Annotated[list[Shortcut], Field(max_length=10)]
 
 
 class Scopes(Rule):

@@ -12,7 +12,7 @@ from agent.usecases.runs.calls import (
 )
 from agent.usecases.runs.cancellation import cancel, cancel_by_operator, cancel_by_program, end_orphans
 from agent.usecases.runs.messages import add_message, replace_deleted_root
-from agent.usecases.runs.starts import StartOutcome, start
+from agent.usecases.runs.starts import QuotedMessage, StartOutcome, start
 from agent.usecases.runs.turns import (
     LeasedRun,
     LeaseRuns,

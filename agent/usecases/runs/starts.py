@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
 from signoff.description import bounded
+from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 
@@ -30,18 +31,26 @@ class StartOutcome:
     created: bool
 
 
-async def start(db: Database, new: NewRun) -> StartOutcome:
+@dataclass(frozen=True, slots=True)
+class QuotedMessage:
+    """What somebody wrote before the run: words for the agent, so whoever wrote them instructs it."""
+
+    text: str
+    author: Person | None
+
+
+async def start(db: Database, new: NewRun, quoted: QuotedMessage | None = None) -> StartOutcome:
     """Start a run, or find the one that was started with the same start key before."""
     run_id = new_id()
     async with db.transaction() as tx:
-        if not await write_run(tx, run_id, new):
+        if not await write_run(tx, run_id, new, quoted):
             return StartOutcome(await runs.run_by_start_key(tx, new.start_key), created=False)
     return StartOutcome(run_id, created=True)
 
 
-async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
+async def write_run(tx: Transaction, run_id: UUID, new: NewRun, quoted: QuotedMessage | None = None) -> bool:
     """False: the start key is taken, and nothing is written."""
-    if await _write(tx, run_id, new) is None:
+    if await _write(tx, run_id, new, quoted) is None:
         return False
     tx.wake(Wakeup.run(run_id, new.agent))
     return True
@@ -62,10 +71,16 @@ async def write_failed_run(tx: Transaction, run_id: UUID, new: NewRun, cause: st
         outbox.enqueue(tx, [outbox.telling(line)])
 
 
-async def _write(tx: Transaction, run_id: UUID, new: NewRun) -> ChainHead | None:
-    if not await runs.insert(tx, run_id, new):
+async def _write(
+    tx: Transaction, run_id: UUID, new: NewRun, quoted: QuotedMessage | None = None
+) -> ChainHead | None:
+    # A function agent has its task, and no messages.
+    whole = new if quoted is None else replace(new, task=f"{new.task}\n\n{quoted.text}")
+    if not await runs.insert(tx, run_id, whole):
         return None
     runs.add_first_message(tx, run_id, new.task, new.requester)
+    if quoted is not None:
+        runs.add_first_message(tx, run_id, quoted.text, quoted.author, seq=2)
     tx.after_commit(
         partial(log.info, "run started", action="run.started", run_id=str(run_id), agent=new.agent)
     )

@@ -17,6 +17,7 @@ from slackbot.slack.listeners import (
     listing,
     messages,
     middleware,
+    shortcuts,
     slash_commands,
     thread_buttons,
 )
@@ -35,6 +36,7 @@ _ROOMS = (
     agent_form,
     cancel,
     slash_commands,
+    shortcuts,
     events,
     messages,
 )

@@ -17,6 +17,7 @@ from slackbot.cards import (
     notice_modal,
     read_agent_modal,
 )
+from slackbot.cards.quotation import Carried
 from slackbot.cards.values import AGENT_BLOCK
 from slackbot.slack.listeners.buttons import person_of
 from slackbot.slack.listeners.command_input import SlashCommand
@@ -41,8 +42,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         view = body.get("view") or {}
         if view.get("callback_id") == CALLBACK_AGENT:
             asked = read_agent_modal(view["state"]["values"], forms(ctx))
-            carry = view.get("private_metadata") or ""
-            drawn = agent_modal(forms(ctx), asked.agent, carry=carry, task=asked.task)
+            drawn = agent_modal(forms(ctx), asked.agent, carried=_carried(view), task=asked.task)
             ctx.background.start(draw(ctx, view["id"], drawn))
 
     @app.view(CALLBACK_AGENT)
@@ -52,7 +52,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         if asked.errors or agent is None:
             await ack(response_action="errors", errors=asked.errors or {AGENT_BLOCK: NOT_STARTED})
             return
-        person, channel_id = person_of(body), view.get("private_metadata") or ""
+        person, carried = person_of(body), _carried(view)
         try:
             async with ctx.in_budget():
                 begun = await begin(
@@ -60,7 +60,8 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
                     person,
                     agent,
                     _with_inputs(asked.task, asked.inputs),
-                    channel_id=channel_id,
+                    channel_id=carried.channel_id,
+                    quotation=carried.quotation,
                     start_key=f"form:{person.team_id}:{view['id']}",
                     by="slack:/agent",
                 )
@@ -73,13 +74,17 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             await ack(response_action="update", view=notice_modal(NOT_STARTED, begun))
             return
         await ack()
-        ctx.post_ephemeral(channel_id, person.user_id, begun)
+        ctx.post_ephemeral(carried.channel_id, person.user_id, begun)
 
 
 async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
     """The run belongs to the command's channel. False: Slack did not open the form."""
-    form = agent_modal(forms(ctx), carry=said.channel_id)
+    form = agent_modal(forms(ctx), carried=Carried(said.channel_id))
     return await show(ctx, said.body, form, ctx.commands.spelled(FORM_NOT_OPENED)) is None
+
+
+def _carried(view: Mapping[str, Any]) -> Carried:
+    return Carried.read(view.get("private_metadata") or "")
 
 
 def forms(ctx: ListenerContext) -> list[AgentForm]:

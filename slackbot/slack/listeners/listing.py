@@ -186,7 +186,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         read = parse_page_value(body["actions"][0].get("value"))
         refusal: str | None = OLD_BUTTON
         if read is not None and read[0] in LISTS:
-            draw_page = partial(_in_modal, ctx, body, *read)
+            draw_page = partial(in_modal, ctx, body, *read)
             refusal = await show(ctx, body, skeleton_modal(HEADING), NOT_OPENED, draw_page)
         await ack()
         if refusal:
@@ -215,7 +215,7 @@ def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str
             waiting, mine = (Cursor.read(query.get(name)) for name in ("waiting", "mine"))
             ctx.homes.turn_to(person_of(body), waiting, mine)
         case _, "modal" if what in LISTS:
-            ctx.background.start(_in_modal(ctx, body, what, query, view["id"]))
+            ctx.background.start(in_modal(ctx, body, what, query, view["id"]))
         case _, None if what in LISTS:
             ctx.background.start(_in_answer(ctx, body, what, query))
         case _:
@@ -223,9 +223,10 @@ def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str
     return True
 
 
-async def _in_modal(
+async def in_modal(
     ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str], view_id: str
 ) -> None:
+    """Draw a list, or why there is none, into an open modal."""
     card = await _page(ctx, body, what, query)
     shown = notice_modal(HEADING, card) if isinstance(card, str) else list_modal(HEADING, [card])
     await draw(ctx, view_id, shown)

@@ -196,6 +196,13 @@ async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:
         )
         if agent is None or message.words.lower().rstrip("!?. ") in ("", "help"):
             return usage(DIRECT, ctx.commands)
-    place = {"channel_id": message.channel_id, "start_key": message.key}
-    begun = await begin(ctx, message.person, agent, task, **place, by="slack:direct")
+    begun = await begin(
+        ctx,
+        message.person,
+        agent,
+        task,
+        channel_id=message.channel_id,
+        start_key=message.key,
+        by="slack:direct",
+    )
     return Card(refusal_text(begun), []) if isinstance(begun, str) else None

@@ -7,9 +7,12 @@ from collections.abc import Iterable
 
 from agent.runtime.agents import Agent
 from agent.store import views
+from agent.usecases.runs import QuotedMessage
+from signoff.formats import quoted_lines
 from signoff.values import Person
 from slackbot.cards import Card, misunderstood_command, run_started
 from slackbot.cards.command_names import AGENT
+from slackbot.cards.quotation import Quotation
 from slackbot.reviewing import run_starts
 from slackbot.reviewing.members import NotAMember
 from slackbot.reviewing.run_starts import NotStarted, Requester
@@ -46,9 +49,18 @@ async def start(
 
 
 async def begin(
-    ctx: ListenerContext, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
+    ctx: ListenerContext,
+    person: Person,
+    agent: Agent,
+    task: str,
+    *,
+    channel_id: str,
+    start_key: str,
+    by: str,
+    quotation: Quotation | None = None,
 ) -> Card | str:
     """Returns a sentence if the run has not started."""
+    quoted = await _quoted(ctx, quotation) if quotation else None
     member = await ctx.directory.member(person)
     try:
         started = await run_starts.start(
@@ -58,6 +70,7 @@ async def begin(
             task,
             Requester(member.person, "slack"),
             by,
+            quoted=quoted,
             channel_id=channel_id,
             start_key=start_key,
         )
@@ -67,6 +80,11 @@ async def begin(
         return str(problem)
     run = await ctx.db.read(views.run_view, started.run_id)
     return run_started(run) if run is not None else Card(f"{agent.name} has started.", [])
+
+
+async def _quoted(ctx: ListenerContext, quotation: Quotation) -> QuotedMessage:
+    author = (await ctx.directory.member(quotation.author)).person if quotation.author else None
+    return QuotedMessage(f"{quotation.heading}\n{quoted_lines(quotation.text)}", author)
 
 
 def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:

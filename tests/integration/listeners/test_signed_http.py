@@ -19,7 +19,7 @@ from slackbot.slack.listeners import new_app
 from slackbot.slack.signed_http import MAX_BODY, MAX_SSL_CHECK, SignedEndpoint
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.manifest import EVENTS_PATH
-from tests.integration.asking import TEAM
+from tests.integration.asking import TEAM, ask
 from tests.integration.listeners.conftest import SIGNING_SECRET, House
 from tests.stress.budget import full
 from tests.stress.rounds import counted
@@ -188,8 +188,6 @@ async def test_signed_nonsense_is_a_400(http_house: House, kind: str, body: byte
     [
         "workflow_step_edit",
         "interactive_message",
-        "message_action",
-        "shortcut",
         "dialog_submission",
         "dialog_cancellation",
         "dialog_suggestion",
@@ -221,6 +219,27 @@ async def test_a_kind_that_nobody_listens_to_is_no_failure(http_house: House, ki
             200,
             answer.content if kind == "url_verification" else b"",
         )
+
+
+@pytest.mark.parametrize("kind", ["shortcut", "message_action"])
+async def test_a_shortcut_that_nobody_knows_does_nothing(http_house: House, kind: str) -> None:
+    """It is acknowledged, also with a button's id; without what its listener reads it is a 400."""
+    asked = await ask(http_house.db)
+    said = {
+        "type": kind,
+        "team": {"id": "T0SANDBOX"},
+        "user": {"id": "U0GRACE"},
+        "actions": [{"type": "button", "action_id": "signoff:approve", "block_id": "b"}],
+        "callback_id": "signoff:approve",
+        "trigger_id": "1.2.3",
+        "channel": {"id": "C0REVIEW"},
+        "message": {"ts": "1.2", "text": "hello"},
+    }
+    body = json.dumps(said).encode()
+    assert (await post(http_house, body, signed(body))).status_code == 200
+    assert await http_house.status(asked.request_id) == "waiting"
+    body = json.dumps({"type": kind}).encode()
+    assert (await post(http_house, body, signed(body))).status_code == 400
 
 
 @pytest.mark.parametrize("body", [b"ssl_check=1", b"token=Jhj5dZrVaK7ZwHHjRyZWjbDl&ssl_check=1"])

@@ -114,7 +114,7 @@ def test_the_manifest_has_the_names(signoff: Command) -> None:
     """`signoff manifest` takes label and commands from the settings, and without them has the usual ones."""
     app = yaml.safe_load(signoff("manifest", **OURS).said)
     assert app["display_information"]["name"] == "Signoff EU"
-    assert app["features"]["bot_user"]["display_name"] == "signoff eu"
+    assert app["features"]["bot_user"]["display_name"] == "signoff-eu"
     assert [each["command"] for each in app["features"]["slash_commands"]] == ["/eu-agent", "/eu-approvals"]
     assert yaml.safe_load(signoff("manifest").said) == manifest.read()
 

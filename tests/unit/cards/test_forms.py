@@ -11,6 +11,7 @@ from agent.domain.people import Exclusion, Involvement
 from agent.domain.request import Verdict
 from signoff.values import Action, Person
 from slackbot import cards
+from slackbot.cards.quotation import Carried
 from slackbot.cards.values import AGENT_BLOCK, CHOICE_BLOCK, REASON_BLOCK, TASK_BLOCK
 
 CARRY = "carried"
@@ -377,7 +378,7 @@ AGENTS = [
 
 def test_an_agent_is_chosen_and_asked_for_its_inputs(referee: Any) -> None:
     """The form has the inputs of the agent that is chosen, and says what was entered in their types."""
-    plain = cards.agent_modal(AGENTS, carry=CARRY, task="Refund order 7")
+    plain = cards.agent_modal(AGENTS, carried=Carried(CARRY), task="Refund order 7")
     referee.judge_view(plain)
     assert list(inputs(plain)) == ["Agent", "Task"]
     assert inputs(plain)["Agent"]["dispatch_action"] is True

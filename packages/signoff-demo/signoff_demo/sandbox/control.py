@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from signoff_demo.sandbox.elements import NotOnScreen
+from signoff_demo.sandbox.manifest import manifest_shortcuts
 from signoff_demo.sandbox.parts import SandboxParts
 from signoff_demo.sandbox.person import InteractionResult, ScreenUser
 from signoff_demo.sandbox.refusal import Json, SandboxRefusal
@@ -100,6 +101,7 @@ class Control:
                     {**channel.as_slack(team.id, bot.user_id), "members": sorted(channel.members)}
                     for channel in workspace.channels.values()
                 ],
+                "shortcuts": list(manifest_shortcuts()),
                 "commands": [
                     next(each for each in app.commands if each["command"] == name)
                     for name, app in workspace.command_owners.items()
@@ -209,6 +211,9 @@ class Control:
                 state=wanted.get("state"),
             )
 
+        async def shortcut(person: ScreenUser, wanted: Json) -> InteractionResult:
+            return await person.shortcut(wanted["callback_id"], _place(wanted) if "ts" in wanted else None)
+
         async def submit(person: ScreenUser, wanted: Json) -> InteractionResult:
             return await person.submit(
                 wanted["view_id"], wanted.get("values") or {}, drawn=wanted.get("hash")
@@ -225,6 +230,7 @@ class Control:
             "say": say,
             "command": command,
             "click": click,
+            "shortcut": shortcut,
             "submit": submit,
             "close": close,
             "home": home,

@@ -13,6 +13,7 @@ from typing import Any
 from signoff_demo.sandbox import elements
 from signoff_demo.sandbox.delivery_report import DeliveryReport
 from signoff_demo.sandbox.elements import NotFilledIn, NotOnScreen
+from signoff_demo.sandbox.manifest import manifest_shortcuts
 from signoff_demo.sandbox.parts import SandboxParts
 from signoff_demo.sandbox.people_and_places import Member
 from signoff_demo.sandbox.refusal import Json, SandboxRefusal
@@ -146,7 +147,11 @@ class ScreenUser:
         return self._stage.http.interactive(self.click_payload(place, action_id, **gesture))
 
     async def shortcut(self, callback_id: str, message: Any = None) -> InteractionResult:
-        """Choose a message shortcut, or a global one without a message."""
+        """Choose a message shortcut, or a global one without a message; in a thread, too."""
+        kind = "global" if message is None else "message"
+        known = [each["callback_id"] for each in manifest_shortcuts() if each["type"] == kind]
+        if callback_id not in known:
+            return self._refused(f"{callback_id} is no {kind} shortcut of the app.")
         since = self._workspace.timestamps.next()
         if message is None:
             payload, posts = self._stage.interactions.global_shortcut(self.member, callback_id), []

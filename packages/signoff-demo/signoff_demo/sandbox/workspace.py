@@ -1,32 +1,19 @@
-"""A workspace: its members, channels and the installed app, which gets exactly its manifest's scopes, as in Slack."""
+"""A workspace: its members, channels and the installed app."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from signoff_demo.sandbox.changes import Changes
+from signoff_demo.sandbox.manifest import manifest_scopes
 from signoff_demo.sandbox.messages import Messages, Timestamps
 from signoff_demo.sandbox.modals import Modals
 from signoff_demo.sandbox.mrkdwn import typed
 from signoff_demo.sandbox.people_and_places import Bot, Channel, Member, Team, UserGroup
 from signoff_demo.sandbox.refusal import Json, SandboxRefusal
-
-
-@cache
-def manifest_scopes() -> tuple[str, ...]:
-    """`manifest.yml` is at the top of a checkout, or in the service's wheel beside this package."""
-    here = Path(__file__).resolve()
-    places = (here.parents[4] / "manifest.yml", here.parents[2] / "slackbot" / "slack_api" / "manifest.yml")
-    found = next(place for place in places if place.is_file())
-    manifest = yaml.safe_load(found.read_text(encoding="utf-8"))
-    return tuple(manifest["oauth_config"]["scopes"]["bot"])
 
 
 class SandboxWorkspace:

@@ -56,6 +56,8 @@ function draw(message, { user, channel, onThread, open }) {
       onThread && threadLine(message, onThread),
     ),
     onThread && !message.is_ephemeral && el("button", { type: "button", class: "quiet reply", "aria-label": "Reply in thread", title: "Reply in thread", onclick: () => onThread(message.ts) }, "↩ Reply"),
+    !message.is_ephemeral && message.text && workspace.shortcuts.filter((each) => each.type === "message").map((each) =>
+      el("button", { type: "button", class: "quiet reply", title: each.description, onclick: () => act("shortcut", { user, channel, ts: message.ts, callback_id: each.callback_id }) }, `⚡ ${each.name}`)),
   );
   return node;
 }

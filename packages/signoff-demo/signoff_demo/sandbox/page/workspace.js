@@ -2,7 +2,7 @@
 
 import { byId, toast } from "./dom.js";
 
-export const workspace = { team: {}, bot: {}, members: [], usergroups: [], channels: [], commands: [] };
+export const workspace = { team: {}, bot: {}, members: [], usergroups: [], channels: [], commands: [], shortcuts: [] };
 
 export async function load() {
   Object.assign(workspace, await get("/sandbox/state"));
