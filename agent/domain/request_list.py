@@ -11,6 +11,7 @@ from agent.domain.ancestors import ancestor_names
 from agent.domain.people import Exclusion, deciders
 from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_view import Behalf
+from agent.domain.short_ids import IdRange
 from signoff.values import Person, Risk
 
 
@@ -102,7 +103,8 @@ class RequestOrder(StrEnum):
 class RequestFilter:
     """None and the empty text match all.
 
-    ``key``: of the asking program. ``person`` asked or decided. ``since``: the earliest time in the list's order.
+    ``key``: of the asking program. ``person`` asked or decided; ``decider`` decided, or approved with others.
+    ``since`` and ``until``: the earliest time of the list's kind, and the first that is too late. ``ids``: a prefix's.
     ``in_doubt``: a call waits to be settled. ``folded``: in a digest instead of a card. ``words``, case-folded: each
     begins a word that people may read in the request.
     """
@@ -115,7 +117,10 @@ class RequestFilter:
     requester: Person | None = None
     person: Person | None = None
     channel_id: str = ""
+    decider: Person | None = None
+    ids: IdRange | None = None
     since: datetime | None = None
+    until: datetime | None = None
     ends_before: datetime | None = None
     words: tuple[str, ...] = ()
     folded: bool | None = None

@@ -52,7 +52,7 @@ _USAGE = {
         ("/approvals all", "all waiting requests that you may see"),
         ("/approvals show <id>", "one request with its facts and arguments"),
         (
-            "/approvals history [agent:<name>] [by:@person] [status:<status>] [since:<date>]",
+            "/approvals history [mine] [agent:<name>] [by:@person] [status:<status>] [since:<date>] [until:<date>]",
             "what was decided",
         ),
         ("/approvals grants", "live grants, with a button to revoke each"),

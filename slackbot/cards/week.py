@@ -14,7 +14,7 @@ MAX_TEXT = 2500
 
 _PAGES = {
     "waiting": "/history?status=waiting&sort=oldest",
-    "expired": "/history?status=expired&since={since}",
+    "expired": "/history?status=expired&since={since}&until={last}",
     "in_doubt": "/history?status=in_doubt",
     "unread": "/reports?days=7&last={last}#unread",
     "grants": "/grants",

@@ -16,6 +16,7 @@ from sqlalchemy import (
     cast,
     exists,
     func,
+    or_,
     select,
     tuple_,
 )
@@ -24,9 +25,9 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from agent.domain.request import RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from agent.domain.run import CallState
-from agent.store.tables import card_place, execution, request_search, risk, tool_call
+from agent.store.tables import card_place, decision, execution, request_search, risk, tool_call
 from agent.store.views.request_lines import of_team, request
-from agent.store.views.request_rows import last_position
+from agent.store.views.request_rows import approved_by, last_position
 
 EVERYTHING = RequestFilter()
 
@@ -46,13 +47,28 @@ _HAVE_WORDS = (
     .order_by(request_search.c.request_id.desc())
     .limit(MAX_FOUND)
 )
+_decider = (bindparam("decider_team", type_=Text), bindparam("decider_user", type_=Text))
+_DIGITS = func.replace(cast(request.c.id, Text), "-", "")
 _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "agent": request.c.agent == bindparam("agent"),
     "channel": request.c.channel_id == bindparam("channel"),
     "checkpoint": request.c.checkpoint_id == bindparam("checkpoint"),
+    "decider_user": exists()
+    .where(
+        decision.c.request_id == request.c.id,
+        or_(
+            and_(decision.c.team_id == _decider[0], decision.c.user_id == _decider[1]),
+            approved_by(*_decider),
+        ),
+    )
+    .correlate(request),
     "ends_before": request.c.expires_at < bindparam("ends_before"),
     "folded": exists().where(card_place.c.request_id == request.c.id, card_place.c.folded)
     == bindparam("folded", type_=Boolean),
+    "first_id": and_(
+        request.c.id.between(bindparam("first_id"), bindparam("last_id")),
+        _DIGITS.regexp_match(bindparam("id_pattern", type_=Text)),
+    ),
     "in_doubt": exists().where(
         execution.c.request_id == request.c.id,
         execution.c.call_id == tool_call.c.id,
@@ -72,12 +88,17 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 
 def values(wanted: RequestFilter) -> dict[str, Any]:
     """Return the parameters of a filter's statement; what the filter leaves open is left out."""
-    asked, person = wanted.requester, wanted.person
+    asked, person, decider, ids = wanted.requester, wanted.person, wanted.decider, wanted.ids
     given = {
         "agent": wanted.agent or None,
         "channel": wanted.channel_id or None,
         "checkpoint": wanted.checkpoint_id or None,
+        "decider_team": decider.team_id if decider else None,
+        "decider_user": decider.user_id if decider else None,
         "ends_before": wanted.ends_before,
+        "first_id": ids.first if ids else None,
+        "last_id": ids.last if ids else None,
+        "id_pattern": ids.pattern if ids else None,
         "folded": wanted.folded,
         "in_doubt": wanted.in_doubt,
         "person_team": person.team_id if person else None,
@@ -88,6 +109,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "risk": wanted.risk,
         "since": wanted.since,
         "status": wanted.status,
+        "until": wanted.until,
         "words": " & ".join(f"'{word}':*" for word in wanted.words if word.isalnum()) or None,
     }
     return {name: value for name, value in given.items() if value is not None}
@@ -96,7 +118,11 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
 def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
     """Return the conditions of a list of this kind for the filters that are named."""
     found = [_OF_KIND[kind], *(condition for name, condition in _CONDITIONS.items() if name in names)]
-    return [*found, time_of(kind) >= bindparam("since")] if "since" in names else found
+    if "since" in names:
+        found.append(time_of(kind) >= bindparam("since"))
+    if "until" in names:
+        found.append(time_of(kind) < bindparam("until"))
+    return found
 
 
 def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any], ColumnElement[Any]]:

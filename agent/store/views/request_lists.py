@@ -79,11 +79,12 @@ def _found(
     if later:
         conditions.append(request_filters.comes_after(kind, order))
     page = select(request.c.id).where(*conditions).order_by(*by).limit(limit)
-    if "person_user" not in names:
+    who = next((each for each in ("person", "decider") if f"{each}_user" in names), None)
+    if who is None:
         return lines(page, *by)
-    # Three index walks: requested, decided, and approved with others.
-    person_team: ColumnElement[str] = bindparam("person_team")
-    person_user: ColumnElement[str] = bindparam("person_user")
+    # Three index walks: requested (of ``person``), decided, and approved with others.
+    person_team: ColumnElement[str] = bindparam(f"{who}_team")
+    person_user: ColumnElement[str] = bindparam(f"{who}_user")
     asked = page.where(request.c.requester_team_id == person_team, request.c.requester_user_id == person_user)
     of_decision = page.join(decision, request.c.id == decision.c.request_id)
     decided = of_decision.where(decision.c.team_id == person_team, decision.c.user_id == person_user)
@@ -92,7 +93,7 @@ def _found(
         at = (decision.c.decided_at, decision.c.request_id)
         down = order is RequestOrder.NEWEST
         decided = decided.order_by(None).order_by(*(each.desc() if down else each.asc() for each in at))
-    together = union(asked, decided, approved).subquery()
+    together = union(*((asked,) if who == "person" else ()), decided, approved).subquery()
     return lines(
         select(request.c.id).where(request.c.id.in_(select(together.c.id))).order_by(*by).limit(limit), *by
     )

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from agent.domain.request import RequestStatus
+from agent.domain.short_ids import parse_id_prefix
 from agent.domain.verdicts import ENDED
 from signoff.errors import SignoffError
 from slackbot.slack.listeners.run_starts import closest_name
 
 MAX_DAYS = 36_500
+
+FILTERS = "; the filters are agent, by, requester, decided, status, since, until and id."
+
+ME = "me"
+"""Whoever reads the list."""
 
 _KEYS = {
     "agent": "agent",
@@ -20,8 +26,14 @@ _KEYS = {
     "user": "user",
     "status": "status",
     "outcome": "status",
+    "requester": "requester",
+    "for": "requester",
+    "decided": "decider",
     "since": "since",
     "from": "since",
+    "until": "until",
+    "to": "until",
+    "id": "id",
 }
 _STATUSES = {each.status.word: each.status for each in ENDED}
 _ALSO = {
@@ -34,6 +46,7 @@ _ALSO = {
 }
 _UNITS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
 _PERSON = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^>]*)?>\Z", re.ASCII)
+_ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
 _AGO = re.compile(r"([0-9]{1,5})([hdwmy])\Z", re.ASCII)
 _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
@@ -52,7 +65,7 @@ def read_query(text: str, agents: Sequence[str], now: datetime) -> dict[str, str
     """Raises UnclearQuery."""
     # "by: @grace" and "by @grace" are one filter each.
     joined = re.sub(r"\b([A-Za-z]+)\s*[:=]\s+", r"\1:", text)
-    joined = re.sub(r"\b(by|since|from)\s+(?=\S)", r"\1:", joined, flags=re.IGNORECASE)
+    joined = re.sub(r"\b(by|since|from|until|to|for)\s+(?=\S)", r"\1:", joined, flags=re.IGNORECASE)
     query: dict[str, str] = {}
     words = joined.split()
     for at, word in enumerate(words):
@@ -83,7 +96,7 @@ def _key(word: str, value: str) -> str:
     known = _KEYS.get(word.lower())
     if known is None:
         guess = closest_name(word, _KEYS)
-        hint = f'; did you mean "{guess}:"?' if guess else "; the filters are agent, by, status and since."
+        hint = f'; did you mean "{guess}:"?' if guess else FILTERS
         raise UnclearQuery(f'There is no filter "{word[:40]}:"{hint}', f"{guess}:{value}" if guess else None)
     return known
 
@@ -91,10 +104,14 @@ def _key(word: str, value: str) -> str:
 def _guess(word: str, agents: Sequence[str]) -> str:
     if _PERSON.match(word):
         return "user"
+    if word.lower() == "mine":
+        return "decider"
     if word in agents:
         return "agent"
     if word.lower() in (*_STATUSES, *_ALSO):
         return "status"
+    if _ID.match(word) and not _is_date(word):
+        return "id"
     if _AGO.match(word.lower()) or word[:1].isdigit() or word.lower() in ("today", "yesterday"):
         return "since"
     guess = closest_name(word, [*_STATUSES, *agents])
@@ -104,7 +121,9 @@ def _guess(word: str, agents: Sequence[str]) -> str:
 
 def _value(key: str, value: str, agents: Sequence[str], now: datetime) -> str:
     match key:
-        case "user":
+        case "user" | "requester" | "decider":
+            if value.lower() in ("me", "mine"):
+                return ME
             found = _PERSON.match(value)
             if found is None:
                 raise UnclearQuery(
@@ -114,7 +133,13 @@ def _value(key: str, value: str, agents: Sequence[str], now: datetime) -> str:
         case "status":
             return _status(value.lower())
         case "since":
-            return _since(value.lower(), now).isoformat()
+            return _time(value.lower(), now, timedelta()).isoformat()
+        case "until":
+            return _time(value.lower(), now, timedelta(days=1)).isoformat()
+        case "id":
+            if parse_id_prefix(value) is None:
+                raise UnclearQuery(f'"{value[:40]}" is not the beginning of an id.')
+            return value
         case _:
             return _agent(value, agents)
 
@@ -138,18 +163,29 @@ def _agent(value: str, agents: Sequence[str]) -> str:
     return value[:200]
 
 
-def _since(value: str, now: datetime) -> datetime:
+def _is_date(value: str) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _time(value: str, now: datetime, of_day: timedelta) -> datetime:
+    """``of_day``: how far into a day its date, or its name, means."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if value == "today":
-        return today
+        return today + of_day
     if value == "yesterday":
-        return today - timedelta(days=1)
+        return today - timedelta(days=1) + of_day
     if ago := _AGO.match(value):
         return now - timedelta(days=min(int(ago[1]) * _UNITS[ago[2]], MAX_DAYS))
     try:
-        day = datetime.fromisoformat(value.upper())
-    except ValueError:
+        at = datetime.fromisoformat(value.upper())
+        if len(value) <= len("2026-11-01"):
+            at += of_day
+    except (ValueError, OverflowError):
         raise UnclearQuery(
             f'"{value[:40]}" is not a time; use 7d, 24h, 2w, yesterday or 2026-11-01.'
         ) from None
-    return day if day.tzinfo else day.replace(tzinfo=UTC)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

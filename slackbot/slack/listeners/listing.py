@@ -16,6 +16,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
+from agent.domain.short_ids import parse_id_prefix
 from signoff.values import Person
 from slackbot.cards import (
     ACTION_LIST,
@@ -44,6 +45,7 @@ from slackbot.slack.listeners import answers, details
 from slackbot.slack.listeners.buttons import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.history_query import ME
 from slackbot.slack.listeners.modals import draw, in_time, show, tell
 
 Query = Mapping[str, str]
@@ -101,7 +103,7 @@ async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _history(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    wanted = _filter(ctx.directory.own_team_id, query)
+    wanted = _filter(ctx.directory.own_team_id, person, query)
     page = await _lists(ctx, person).found(RequestKind.DECIDED, wanted, _at(query), PAGE)
     links = await ctx.permalinks.of([line.thread for line in page.lines if line.thread])
     return history_list(
@@ -149,13 +151,25 @@ def _at(query: Query) -> Cursor:
     return Cursor.read(query.get("at"))
 
 
-def _filter(team_id: str, query: Query) -> RequestFilter:
+def _filter(team_id: str, reader: Person, query: Query) -> RequestFilter:
     """Raises ValueError for content that no list of Signoff writes."""
+
+    def person(name: str) -> Person | None:
+        given = query.get(name)
+        return None if given is None else Person(team_id, reader.user_id if given == ME else given)
+
+    ids = parse_id_prefix(query["id"]) if "id" in query else None
+    if "id" in query and ids is None:
+        raise ValueError(query["id"])
     return RequestFilter(
         agent=query.get("agent", ""),
-        person=Person(team_id, query["user"]) if "user" in query else None,
+        requester=person("requester"),
+        person=person("user"),
+        decider=person("decider"),
+        ids=ids,
         status=RequestStatus(query["status"]) if "status" in query else None,
         since=datetime.fromisoformat(query["since"]) if "since" in query else None,
+        until=datetime.fromisoformat(query["until"]) if "until" in query else None,
     )
 
 

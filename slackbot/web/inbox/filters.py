@@ -35,8 +35,22 @@ ORDERS: Mapping[RequestOrder, str] = {
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 
 
-_NAMES = ("q", "status", "agent", "rule", "risk", "due", "requester", "person", "channel", "since", "sort")
-_OF_HISTORY = {"status", "person", "since"}
+_NAMES = (
+    "q",
+    "status",
+    "agent",
+    "rule",
+    "risk",
+    "due",
+    "requester",
+    "person",
+    "decider",
+    "channel",
+    "since",
+    "until",
+    "sort",
+)
+_OF_HISTORY = {"status", "person", "decider", "since", "until"}
 IN_DOUBT = ExecutionStatus.IN_DOUBT.value
 LONGEST = 200
 """Characters per query value."""
@@ -109,8 +123,10 @@ class ListQuery:
             risk=self._read(self.asked["risk"], Risk, "There is no risk “{}”."),
             requester=self._person(ctx, self.asked["requester"]),
             person=self._person(ctx, self.asked["person"]),
+            decider=self._person(ctx, self.asked["decider"]),
             channel_id=self.asked["channel"],
-            since=self._since(),
+            since=self._time("since", timedelta()),
+            until=self._time("until", timedelta(days=1)),
             ends_before=datetime.now(UTC) + due[1] if due else None,
             words=self._words(),
             in_doubt=asked == IN_DOUBT or None,
@@ -138,11 +154,14 @@ class ListQuery:
             return None
         return Person(ctx.slack.team_id, given) if given else None
 
-    def _since(self) -> datetime | None:
-        given = self.asked["since"]
+    def _time(self, name: str, of_day: timedelta) -> datetime | None:
+        """``of_day``: how far into a day its date means."""
+        given = self.asked[name]
         try:
-            day = datetime.fromisoformat(given) if given else None
-        except ValueError:
+            at = datetime.fromisoformat(given) if given else None
+            if at is not None and len(given) <= len("2026-11-01"):
+                at += of_day
+        except (ValueError, OverflowError):
             self.unclear.append(f"“{given}” is not a date like 2026-11-01.")
             return None
-        return day if day is None or day.tzinfo else day.replace(tzinfo=UTC)
+        return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)

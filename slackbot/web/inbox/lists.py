@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent.domain.errors import Refused
 from agent.domain.request import RequestStatus
-from agent.domain.request_list import Count, HistoryLine, RequestKind, RequestLine, RequestOrder
+from agent.domain.request_list import (
+    Count,
+    HistoryLine,
+    RequestFilter,
+    RequestKind,
+    RequestLine,
+    RequestOrder,
+)
 from agent.domain.request_view import RequestView
+from agent.domain.short_ids import parse_id_prefix
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards import Names, parse_id
@@ -94,10 +104,9 @@ async def waiting(request: Request, who: Signed, at: At = "") -> Response:
 async def history(request: Request, who: Signed, at: At = "") -> Response:
     """Decided requests (or open ones, by filter); a search covers both."""
     ctx, query = web_context(request), ListQuery.of_history(request)
-    wanted_id = query.asked["q"].strip()
-    if _ID.match(wanted_id) and (found := await _by_id(ctx, who, wanted_id)):
-        return redirect_after_form(f"/inbox/requests/{found}")
-    wanted, kind = query.read(ctx), query.kind()
+    if (only := await _by_id(ctx, who, query)) is not None:
+        return redirect_after_form(f"/inbox/requests/{only}")
+    wanted, kind = await _wanted(ctx, query), query.kind()
     order = query.order(RequestOrder.DEADLINE if kind is RequestKind.WAITING else RequestOrder.NEWEST)
     lists = _lists(ctx, who)
     list_page, count = await asyncio.gather(
@@ -132,7 +141,7 @@ async def _counted(ctx: WebContext, who: Visitor, request: Request, name: Counte
     lists = _lists(ctx, who)
     if name is CountedList.HISTORY:
         query = ListQuery.of_history(request)
-        return await lists.count(query.kind(), query.read(ctx), EVERY_ONE)
+        return await lists.count(query.kind(), await _wanted(ctx, query), EVERY_ONE)
     wanted = ListQuery.of_waiting(request).read(ctx)
     count = lists.count_for_me if name is CountedList.MINE else lists.count_for_others
     return await count(wanted, EVERY_ONE)
@@ -172,15 +181,31 @@ async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | N
     return await clean_view(view) if voted or view.status is not RequestStatus.WAITING else None
 
 
-async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:
+async def _by_id(ctx: WebContext, who: Visitor, query: ListQuery) -> UUID | None:
     """The only request whose id has this prefix, if the visitor may see it; else its existence is not revealed."""
-    found = await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
+    found = await _like(ctx, query)
     if len(found) != 1:
         return None
     try:
-        return str((await visible_request(ctx.db, ctx.slack.directory, who.person, found[0])).id)
+        return (await visible_request(ctx.db, ctx.slack.directory, who.person, found[0])).id
     except Refused:
         return None
+
+
+async def _wanted(ctx: WebContext, query: ListQuery) -> RequestFilter:
+    """Of several requests whose id begins like the words, the list is of these."""
+    wanted = query.read(ctx)
+    if len(await _like(ctx, query)) > 1:
+        return replace(wanted, words=(), ids=parse_id_prefix(query.asked["q"]))
+    return wanted
+
+
+async def _like(ctx: WebContext, query: ListQuery) -> list[UUID]:
+    """At most two, if the words may be the beginning of an id."""
+    text = query.asked["q"].strip()
+    if not _ID.match(text):
+        return []
+    return await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
 
 
 def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:
@@ -192,7 +217,7 @@ async def _offered(
 ) -> FilterOffer:
     choices, asked = await _lists(ctx, who).choices(kind), query.asked
     requesters = {*choices.requesters, asked["requester"]} - {""}
-    people = set() if shown is None else {*requesters, *shown, asked["person"]} - {""}
+    people = set() if shown is None else {*requesters, *shown, asked["person"], asked["decider"]} - {""}
     names = await ctx.slack.directory.names(requesters | people)
     # Channel names are shown only if the visitor sees requests there; a selected channel stays an id.
     channel_names = await ctx.slack.directory.channel_names(choices.channels)

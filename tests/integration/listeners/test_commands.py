@@ -271,17 +271,39 @@ async def decided(house: House, verdict: str = "approve", user: str = "U0GRACE")
         ("since 2026-01-01", True, True),
         ("since:2026-01-01T00:00:00Z", True, True),
         ("since:2199-01-01", False, False),
+        ("until:today", True, True),
+        ("until yesterday", False, False),
+        ("to:2026-01-01", False, False),
+        ("since:1h until:0h", True, True),
+        ("mine", True, False),
+        ("decided:me", True, False),
+        ("decided:@linus", False, True),
+        ("requester:@ada", True, True),
+        ("for @grace", False, False),
         ("agent:nobody-knows", False, False),
     ],
 )
 async def test_history_is_filtered(http_house: House, text: str, approved: bool, rejected: bool) -> None:
-    """Agent, person, status and since narrow it down, however they are written."""
+    """Agent, people, status and days narrow it down, however they are written."""
     yes, no = await decided(http_house), await decided(http_house, "reject", "U0LINUS")
     answer = shown(
         await http_house.slack.person("U0GRACE").command("/approvals", f"history {text}", "C0AGENTS")
     )
     assert (str(yes.request_id) in answer) is approved
     assert (str(no.request_id) in answer) is rejected
+
+
+async def test_history_finds_the_beginning_of_an_id(http_house: House) -> None:
+    """The digits at the end of a list's line, or an id's first ones, with `id:` or without."""
+    yes, no = await decided(http_house), await decided(http_house, "reject", "U0LINUS")
+    for text in (str(yes.request_id), f"id:{short_id(yes.request_id)}", short_id(yes.request_id)):
+        answer = shown(
+            await http_house.slack.person("U0GRACE").command("/approvals", f"history {text}", "C0AGENTS")
+        )
+        assert str(yes.request_id) in answer
+        assert str(no.request_id) not in answer
+    wrong = await http_house.slack.person("U0GRACE").command("/approvals", "history id:none", "C0AGENTS")
+    assert "is not the beginning of an id" in shown(wrong)
 
 
 async def test_history_links_to_the_thread_and_hides_what_is_not_yours(http_house: House) -> None:

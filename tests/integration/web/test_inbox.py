@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any
 from urllib.parse import quote
@@ -681,7 +682,7 @@ async def test_text_of_others_is_inert_and_secrets_are_masked(porch: Porch) -> N
 
 
 async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F811
-    """Status, agent, person, day and words narrow the history; Next leads to the older page and Back returns."""
+    """Status, agent, people, days, words and the beginning of an id narrow it; Next leads on, and Back returns."""
     reader = await porch.visitor("U0GRACE")
     for order in range(28):
         asked = await porch.asked(order)
@@ -691,6 +692,8 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
     await search.store_words(porch.house.db, words_of_request)
     await reader.open("/inbox/history")
     assert "Since (UTC)" in reader.words
+    now = datetime.now(UTC)
+    today, yesterday = now.date(), (now - timedelta(days=1)).date()
     first = re.findall(r"for order (\d+)</a>", reader.page)
     assert first == [str(order) for order in range(27, 2, -1)]
     forward = re.search(r'rel="next" href="([^"]+)"', reader.page)
@@ -715,9 +718,33 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
         ("due=1h", []),
         ("person=U0LINUS", []),
         ("since=2999-01-01", []),
+        (f"until={today}&q=order+27", ["27"]),
+        (f"until={yesterday}&q=order+27", []),
+        (f"since={today}&until={today}&q=order+27", ["27"]),
+        (f"until={today}T00:00:00Z&q=order+27", []),
+        ("decider=U0GRACE&q=order+27", ["27"]),
+        ("decider=U0ADA&q=order+27", []),
+        ("person=U0ADA&q=order+27", ["27"]),
+        ("person=U0ADA&decider=U0GRACE&q=order+27", ["27"]),
     ):
         await reader.open(f"/inbox/history?{query}")
         assert re.findall(r"for order (\d+)</a>", reader.page) == expected, query
+    await reader.open("/inbox/history?until=9999-12-31")
+    assert "is not a date" in reader.words
+    await reader.open(f"/inbox/history?agent=refunds&until={today}")
+    mine = re.search(r'href="([^"]+)">My decisions', reader.page)
+    assert mine
+    await reader.open(mine[1].replace("&amp;", "&"))
+    assert len(re.findall(r"for order (\d+)</a>", reader.page)) == 25
+    assert f"agent=refunds&amp;decider=U0GRACE&amp;until={today}&amp;at=" in reader.page  # of the next page
+    assert "Everybody’s decisions" in reader.words
+    ids = await porch.house.column("SELECT id::text FROM approval_request ORDER BY id")
+    alike = ids[0][: next(at for at in range(36) if ids[0][at] != ids[1][at])]
+    await reader.open(f"/inbox/history?q={alike}")
+    assert {"0", "1"} <= set(re.findall(r"for order (\d+)</a>", reader.page))
+    assert (await reader.open(f"/inbox/count/history?q={alike}")).text == str(
+        sum(each.startswith(alike) for each in ids)
+    )
     (asked,) = await porch.house.column("SELECT max(id::text) FROM approval_request")
     assert (await reader.open(f"/inbox/history?q={asked}")).headers["location"] == f"/inbox/requests/{asked}"
 
