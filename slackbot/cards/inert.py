@@ -97,3 +97,13 @@ def escaped(text: str) -> str:
 
 def _weigh(character: str) -> int:
     return _WEIGHTS.get(character) or (2 if character > "\uffff" else 1)
+
+
+# What spreadsheets evaluate as a formula (OWASP): at a cell's start, after blanks and invisible characters,
+# and after what some take for a cell's end.
+_FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|\A[\t\r])")
+
+
+def cell(text: str) -> str:
+    """Text for a spreadsheet: what would be a formula, within the cell, too, gets an apostrophe."""
+    return _FORMULA.sub(r"\1'", text)

@@ -6,7 +6,6 @@ import asyncio
 import csv
 import json
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from rich.console import Console
 from agent.database.pools import Database
 from agent.store import views
 from signoff.errors import SignoffError
+from slackbot.cards import inert
 from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.cli.requests import review
@@ -91,10 +91,6 @@ COLUMNS = (
     *("run_id", "erased_at"),
 )
 """For requests, votes and events; empty where a record has none."""
-
-# What spreadsheets evaluate as a formula (OWASP): at a cell's start, after blanks and invisible characters,
-# and after what some take for a cell's end.
-_FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|\A[\t\r])")
 
 
 def export(
@@ -227,7 +223,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, Mapping) and value.keys() == {"team_id", "user_id"}:
         return f"{value['team_id']}/{value['user_id']}"
     plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _FORMULA.sub(r"\1'", plain)
+    return inert.cell(plain)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from agent.domain.errors import Refused
 from agent.domain.request import RequestStatus
@@ -36,6 +36,7 @@ from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.problems import retry_later
 from slackbot.web.inbox.filters import FilterOffer, ListQuery
+from slackbot.web.inbox.history_file import history_file
 from slackbot.web.inbox.rendering import HEADERS, PageRoute, page, redirect_after_form
 from slackbot.web.inbox.row_forms import row_forms
 
@@ -107,8 +108,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
     if (only := await _by_id(ctx, who, query)) is not None:
         return redirect_after_form(f"/inbox/requests/{only}")
     wanted, kind = await _wanted(ctx, query), query.kind()
-    order = query.order(RequestOrder.DEADLINE if kind is RequestKind.WAITING else RequestOrder.NEWEST)
-    lists = _lists(ctx, who)
+    order, lists = _order(query, kind), _lists(ctx, who)
     list_page, count = await asyncio.gather(
         lists.found(kind, wanted, Cursor.read(at), PAGE, order), lists.count(kind, wanted)
     )
@@ -123,6 +123,19 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
         offered=await _offered(ctx, who, kind, query, _people(list_page.lines)),
         **await _named(ctx, who, list_page.lines),
     )
+
+
+@router.get("/inbox/history.csv")
+async def download(request: Request, who: Signed) -> Response:
+    """The list of the history, all pages of it. What the page would ignore in the address leads back to the page."""
+    ctx, query = web_context(request), ListQuery.of_history(request)
+    wanted, kind = await _wanted(ctx, query), query.kind()
+    order = _order(query, kind)
+    if query.unclear:
+        return redirect_after_form(query.address("/inbox/history"))
+    name = {"Content-Disposition": 'attachment; filename="history.csv"'}
+    rows = history_file(_lists(ctx, who), kind, wanted, order)
+    return StreamingResponse(rows, headers=HEADERS | name, media_type="text/csv; charset=utf-8")
 
 
 @router.get("/inbox/count/{name}")
@@ -206,6 +219,10 @@ async def _like(ctx: WebContext, query: ListQuery) -> list[UUID]:
     if not _ID.match(text):
         return []
     return await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
+
+
+def _order(query: ListQuery, kind: RequestKind) -> RequestOrder:
+    return query.order(RequestOrder.DEADLINE if kind is RequestKind.WAITING else RequestOrder.NEWEST)
 
 
 def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:

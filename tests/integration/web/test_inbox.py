@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import re
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from time import monotonic
 from typing import Any
 from urllib.parse import quote
@@ -24,12 +26,12 @@ from slackbot.cards import request_card
 from slackbot.masking import views
 from slackbot.masking.search_words import words_of_request
 from slackbot.masking.secret_finder import everything
-from slackbot.web.inbox import assets
+from slackbot.web.inbox import assets, history_file
 from tests.integration import alone, asking
 from tests.integration.service.conftest import DELETIONS, House, http_house, until  # noqa: F401
 from tests.integration.test_settling import IN_DOUBT
 from tests.integration.web.conftest import Program
-from tests.integration.web.visiting import ADA, GRACE, LINUS, TEAM, Porch, open_porch, porch  # noqa: F401
+from tests.integration.web.visiting import ADA, GRACE, LINUS, TEAM, Porch, Visitor, open_porch, porch  # noqa: F401
 from tests.patience import promised
 from tests.statement_counter import counting
 
@@ -747,6 +749,57 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
     )
     (asked,) = await porch.house.column("SELECT max(id::text) FROM approval_request")
     assert (await reader.open(f"/inbox/history?q={asked}")).headers["location"] == f"/inbox/requests/{asked}"
+
+
+async def table(reader: Visitor, query: str = "") -> list[dict[str, str]]:
+    """The downloaded history."""
+    answer = await reader.open(f"/inbox/history.csv{query}")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == 'attachment; filename="history.csv"'
+    assert answer.headers["cache-control"] == "no-store"
+    return list(csv.DictReader(StringIO(answer.content.decode("utf-8-sig"), newline="")))
+
+
+@pytest.mark.parametrize("at_once", [1, 200])
+async def test_the_history_is_downloaded_as_a_table(
+    porch: Porch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+) -> None:
+    """All pages of the page's list, with its filters and its masks, and no cell that a spreadsheet calculates."""
+    monkeypatch.setattr(history_file, "AT_ONCE", at_once)
+    reader = await porch.visitor("U0GRACE")
+    hidden = asking.rule(approvers=("U0LINUS",))
+    await porch.asked(9, hidden, destination=Destination(TEAM, "C0OPS"), requester=None)
+    formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "1;=1"]
+    for text in [*formulas, f"token {TOKEN}", "zwölf \u202e"]:
+        asked = await porch.asked(description=text)
+        await reader.open(f"/inbox/requests/{asked}")
+        form = {"revision": "1", "own": "=cmd()"}
+        assert (await reader.send(f"/inbox/requests/{asked}/reject", form)).status_code == 303
+    waiting = await porch.asked(description="it waits")
+    await reader.open("/inbox/history?status=rejected&risk=medium")
+    link = re.search(r'href="(/inbox/history\.csv\?[^"]+)"', reader.page)
+    assert link
+    rows = await table(reader, link[1].replace("&amp;", "&").removeprefix("/inbox/history.csv"))
+    assert len(rows) == len(formulas) + 2
+    assert {row["status"] for row in rows} == {"Rejected"}
+    assert {(row["requester_id"], row["decided_by_ids"], row["channel_id"]) for row in rows} == {
+        ("U0ADA", "U0GRACE", "C0REVIEW")
+    }
+    assert {row["decided_by"] for row in rows} == {"'@grace"}
+    cells = [cell for row in rows for cell in row.values()]
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells), cells
+    assert {row["reason"] for row in rows} == {"'=cmd()"}
+    assert TOKEN not in str(rows)
+    assert "\u202e" not in str(rows)
+    assert "zwölf ⟦U+202E⟧" in [row["request"] for row in rows]
+    every = await table(reader, "?status=any")
+    assert len(every) == len(rows) + 1  # not the one of others
+    assert {row["id"] for row in every} - {row["id"] for row in rows} == {waiting}
+    wrong = await reader.open("/inbox/history.csv?since=never&agent=refunds")
+    assert (wrong.status_code, wrong.headers["location"]) == (303, "/inbox/history?agent=refunds&since=never")
+    assert (await porch.stranger().open("/inbox/history.csv")).status_code == 303
 
 
 async def test_history_finds_what_is_in_doubt(porch: Porch) -> None:  # noqa: F811
