@@ -106,7 +106,7 @@ class RequestFilter:
     ``key``: of the asking program. ``person`` asked or decided; ``decider`` decided, or approved with others.
     ``since`` and ``until``: the earliest time of the list's kind, and the first that is too late. ``ids``: a prefix's.
     ``in_doubt``: a call waits to be settled. ``folded``: in a digest instead of a card. ``words``, case-folded: each
-    begins a word that people may read in the request.
+    begins a word that people may read in the request, or a name of the people in ``named`` (word and user id).
     """
 
     status: RequestStatus | None = None
@@ -123,5 +123,6 @@ class RequestFilter:
     until: datetime | None = None
     ends_before: datetime | None = None
     words: tuple[str, ...] = ()
+    named: tuple[tuple[str, str], ...] = ()
     folded: bool | None = None
     in_doubt: bool | None = None

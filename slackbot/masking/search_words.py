@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.domain.request_view import RequestView
+from signoff.values import Person
 from slackbot.masking.views import clean_view, work_for
 
 MAX_WORDS = 2000
@@ -38,12 +39,22 @@ async def words_of_request(view: RequestView) -> list[str]:
 
 def _texts(view: RequestView) -> Iterator[str]:
     yield from (view.description, view.action.tool, view.chain, view.checkpoint_id)
+    yield from (each.user_id for each in _people(view))
     yield from _leaves(view.action.arguments)
     yield from _leaves(view.facts)
     yield view.rationale or ""
     yield from (vote.reason or "" for vote in view.votes)
     yield (view.decision.reason if view.decision else None) or ""
     yield from _leaves(view.context)
+
+
+def _people(view: RequestView) -> Iterator[Person]:
+    """Names change, and are known to Slack: a search by name looks for ids."""
+    if requester := view.behalf.requester:
+        yield requester
+    yield from (vote.person for vote in view.votes)
+    if view.decision and view.decision.person:
+        yield view.decision.person
 
 
 def _leaves(value: Any) -> Iterator[str]:

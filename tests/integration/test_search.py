@@ -70,6 +70,24 @@ async def test_a_request_is_found_by_all_that_may_be_read_of_it(database: Databa
     assert await found(database, "wrong customer parcel") == 1
 
 
+async def test_a_word_may_be_somebodys_name(database: Database) -> None:
+    """Whoever asked, voted or decided is found by a word that is their name, and the other words count as well."""
+    asked = await ask(database)
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
+    await store_words(database)
+    for words, who, expected in (
+        (("lovelace", "refund"), "U0ADA", [asked.request_id]),
+        (("somebody",), "U0GRACE", [asked.request_id]),
+        (("lovelace", "nothing"), "U0ADA", []),
+        (("lovelace",), "U0LINUS", []),
+        (("lovelace",), "U0", []),
+        (("lovelace",), "x' | 'refund", []),
+    ):
+        wanted = RequestFilter(words=words, named=((words[0], who),))
+        found = await database.read(views.found_requests, TEAM, RequestKind.ANY, wanted)
+        assert [line.id for line in found] == expected, (words, who)
+
+
 async def test_nobody_finds_a_request_by_what_is_hidden(
     database: Database, owner: psycopg.Connection[object]
 ) -> None:

@@ -110,9 +110,16 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "since": wanted.since,
         "status": wanted.status,
         "until": wanted.until,
-        "words": " & ".join(f"'{word}':*" for word in wanted.words if word.isalnum()) or None,
+        "words": " & ".join(_any_of(word, wanted) for word in wanted.words if word.isalnum()) or None,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _any_of(word: str, wanted: RequestFilter) -> str:
+    """The word's beginning, or the id of somebody whom it names, which is among a request's words, too."""
+    ids = [user_id.casefold() for name, user_id in wanted.named if name == word and user_id.isalnum()]
+    either = " | ".join((f"'{word}':*", *(f"'{each}'" for each in ids)))
+    return f"({either})"
 
 
 def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:

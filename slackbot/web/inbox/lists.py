@@ -30,6 +30,7 @@ from signoff.values import Person
 from slackbot.cards import Names, parse_id
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view
+from slackbot.masking.search_words import search_words
 from slackbot.reviewing.listing import EVERY_ONE, PersonalLists
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Signed, Visitor
@@ -107,7 +108,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
     ctx, query = web_context(request), ListQuery.of_history(request)
     if (only := await _by_id(ctx, who, query)) is not None:
         return redirect_after_form(f"/inbox/requests/{only}")
-    wanted, kind = await _wanted(ctx, query), query.kind()
+    wanted, kind = await _wanted(ctx, who, query), query.kind()
     order, lists = _order(query, kind), _lists(ctx, who)
     list_page, count = await asyncio.gather(
         lists.found(kind, wanted, Cursor.read(at), PAGE, order), lists.count(kind, wanted)
@@ -129,7 +130,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
 async def download(request: Request, who: Signed) -> Response:
     """The list of the history, all pages of it. What the page would ignore in the address leads back to the page."""
     ctx, query = web_context(request), ListQuery.of_history(request)
-    wanted, kind = await _wanted(ctx, query), query.kind()
+    wanted, kind = await _wanted(ctx, who, query), query.kind()
     order = _order(query, kind)
     if query.unclear:
         return redirect_after_form(query.address("/inbox/history"))
@@ -154,14 +155,15 @@ async def _counted(ctx: WebContext, who: Visitor, request: Request, name: Counte
     lists = _lists(ctx, who)
     if name is CountedList.HISTORY:
         query = ListQuery.of_history(request)
-        return await lists.count(query.kind(), await _wanted(ctx, query), EVERY_ONE)
-    wanted = ListQuery.of_waiting(request).read(ctx)
+        return await lists.count(query.kind(), await _wanted(ctx, who, query), EVERY_ONE)
+    wanted = await _by_names(ctx, who, RequestKind.WAITING, ListQuery.of_waiting(request).read(ctx))
     count = lists.count_for_me if name is CountedList.MINE else lists.count_for_others
     return await count(wanted, EVERY_ONE)
 
 
 async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> dict[str, Any]:
-    lists, wanted = _lists(ctx, who), query.read(ctx)
+    lists = _lists(ctx, who)
+    wanted = await _by_names(ctx, who, RequestKind.WAITING, query.read(ctx))
     order = query.order(RequestOrder.DEADLINE)
     (mine, others), lately = await asyncio.gather(
         lists.waiting_for_others(Cursor.read(at), PAGE, wanted, order),
@@ -205,12 +207,27 @@ async def _by_id(ctx: WebContext, who: Visitor, query: ListQuery) -> UUID | None
         return None
 
 
-async def _wanted(ctx: WebContext, query: ListQuery) -> RequestFilter:
+async def _wanted(ctx: WebContext, who: Visitor, query: ListQuery) -> RequestFilter:
     """Of several requests whose id begins like the words, the list is of these."""
     wanted = query.read(ctx)
     if len(await _like(ctx, query)) > 1:
         return replace(wanted, words=(), ids=parse_id_prefix(query.asked["q"]))
-    return wanted
+    return await _by_names(ctx, who, query.kind(), wanted)
+
+
+async def _by_names(ctx: WebContext, who: Visitor, kind: RequestKind, wanted: RequestFilter) -> RequestFilter:
+    """Words may be names of people who asked for what the visitor may see."""
+    if not wanted.words:
+        return wanted
+    choices = await _lists(ctx, who).choices(kind)
+    names = (await ctx.slack.directory.names({*choices.requesters, who.person.user_id})).people
+    known = [(part, user_id) for user_id, name in names.items() for part in search_words(name)]
+    return replace(
+        wanted,
+        named=tuple(
+            (word, user_id) for word in wanted.words for part, user_id in known if part.startswith(word)
+        ),
+    )
 
 
 async def _like(ctx: WebContext, query: ListQuery) -> list[UUID]:

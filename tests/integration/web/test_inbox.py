@@ -709,6 +709,10 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
     for query, expected in (
         ("status=approved&q=order+27", ["27"]),
         ("status=rejected&q=order+27", []),
+        ("q=ada+order+27", ["27"]),
+        ("q=AD+refunds+order+27", ["27"]),
+        ("q=grace+order+27", ["27"]),
+        ("q=linus+order+27", []),
         ("agent=refunds&q=order+26", ["26"]),
         ("agent=others", []),
         ("q=order+27&rule=refunds&requester=U0ADA&channel=C0REVIEW&risk=medium", ["27"]),
