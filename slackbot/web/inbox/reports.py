@@ -26,7 +26,7 @@ from agent.domain.verdicts import ENDED
 from agent.domain.week import PolicyUse
 from agent.usecases.week import policy_use
 from slackbot.cards import Names
-from slackbot.cards.stats import outcomes_text, votes_text
+from slackbot.cards.stats import median_text, votes_text
 from slackbot.reviewing.reports import report_for
 from slackbot.web.auth.visitors import Signed
 from slackbot.web.http.context import WebContext, web_context
@@ -71,29 +71,29 @@ class Column:
 
 
 def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
-    """Return a bar for each class of a scale, relative to the largest, with its share in words."""
-    most, whole = max(counts, default=0), sum(counts)
+    """Return a bar for each class of a scale; a full bar is all of them, as the percentage beside it says."""
+    whole = sum(counts)
     return [
-        Bar(name, _segments([(kind, count)], most, WIDTH), str(Share(count, whole)))
+        Bar(name, _segments([(kind, count)], whole, WIDTH), str(Share(count, whole)))
         for name, count in zip(scale.names, counts, strict=True)
     ]
 
 
 def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
-    """Return a bar of outcomes for each of the first 20 groups, relative to the group with most."""
+    """Return a bar of outcomes for each of the first 20 groups; a full bar is the largest group's."""
     most = max((group.outcomes.total for group in groups), default=0)
     return [
         Bar(
             group.name,
             _segments(_parts(group.outcomes), most, WIDTH),
-            outcomes_text(group.outcomes, group.median),
+            f"{group.outcomes.total:,}: {_counted(group.outcomes)}{median_text(group.median)}",
         )
         for group in groups[:MAX_BARS]
     ]
 
 
 def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
-    """Return a bar of votes for each of the first 20 reviewers, relative to the one with most."""
+    """Return a bar of votes for each of the first 20 reviewers; a full bar is that of the one with most."""
     most = max((each.votes for each in reviewers), default=0)
     return [
         Bar(
@@ -135,6 +135,11 @@ def left_out(number: int) -> str:
 
 def _parts(outcomes: Outcomes) -> list[Part]:
     return [(each.status.value, getattr(outcomes, each.status.value)) for each in ENDED]
+
+
+def _counted(outcomes: Outcomes) -> str:
+    counts = [(each.status.word, getattr(outcomes, each.status.value)) for each in ENDED]
+    return ", ".join(f"{count:,} {word}" for word, count in counts if count)
 
 
 def _segments(parts: Iterable[Part], whole: int, length: float) -> tuple[Segment, ...]:

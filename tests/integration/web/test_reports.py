@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from agent.store.outbox import Destination
 from tests.integration import asking
 from tests.integration.service.conftest import http_house  # noqa: F401
@@ -44,7 +46,7 @@ async def test_reports_show_what_their_reader_may_see(porch: Porch) -> None:  # 
     )
     [(agent, words, kinds)] = bars(grace.page, "Agents: outcomes")
     assert (agent, kinds) == ("refunds", ["approved"])
-    assert words.startswith("1 of 1 (100 %) approved; median ")
+    assert words.startswith("1: 1 approved; median ")
     assert [name for name, _, _ in bars(grace.page, "Checkpoints: outcomes")] == ["refunds"]
     assert [line[1][:22] for line in bars(grace.page, "Votes of each reviewer")] == ["1 approved, 0 rejected"]
     assert bars(grace.page, "Votes without opening Details")[0][1] == "0 of 1 (0 %)"  # she read its page
@@ -54,6 +56,73 @@ async def test_reports_show_what_their_reader_may_see(porch: Porch) -> None:  # 
     assert "For the whole workspace." in admin.words
     assert "2 requests wait." in admin.words
     assert "1 in 30 days" in admin.words
+
+
+def widths(page: str, caption: str) -> dict[str, tuple[str, dict[str, float]]]:
+    """The lines of a plot: words, and the widths of the marks by kind; a track is 100 wide."""
+    found = re.search(
+        rf'<caption class="unseen">{re.escape(caption)}</caption>(.*?)</table>', page, re.DOTALL
+    )
+    assert found, caption
+    lines = re.findall(r'<th scope="row">(.*?)</th>.*?<td>(.*?)</td>', found[1], re.DOTALL)
+    mark = r'rect class="(?!track)(\w+)" x="[^"]+" width="([^"]+)"'
+    return {
+        name: (
+            re.sub(r"<[^>]+>", "", drawn).strip(),
+            {kind: float(width) for kind, width in re.findall(mark, drawn)},
+        )
+        for name, drawn in lines
+    }
+
+
+async def test_numbers_agree_with_their_bars(porch: Porch) -> None:  # noqa: F811
+    """A bar beside a percentage has that part of its track; one beside counts has parts in their proportion."""
+    grace = await porch.visitor("U0GRACE")
+    other = asking.rule(checkpoint_id="other")
+    for order, verb in enumerate(["approve", "approve", "reject", "approve", "approve"]):
+        asked = await porch.asked(order, other if order < 1 else None)
+        await grace.open("/inbox" if order < 2 else f"/inbox/requests/{asked}")  # a row shows no details
+        form = {"revision": "1"} | ({"back": "/inbox"} if order < 2 else {})
+        assert (await grace.send(f"/inbox/requests/{asked}/{verb}", form)).status_code == 303
+    for minutes in (0, 10, 10):
+        asked = await porch.asked(9)
+        await asking.write(
+            porch.house.db,
+            "UPDATE approval_request SET created_at = created_at - make_interval(mins => :m) WHERE id = :id",
+            m=minutes,
+            id=asked,
+        )
+    await grace.open("/inbox/reports?days=7")
+    shares = 0
+    for caption in (
+        "Waiting requests by age",
+        "Waiting requests by time left",
+        "Decisions by the time they took",
+        "Votes without opening Details",
+    ):
+        for name, (words, parts) in widths(grace.page, caption).items():
+            found = re.fullmatch(r"(\d+) of (\d+) \(\d+ %\)", words)
+            assert found, (caption, name, words)
+            part, whole = int(found[1]), int(found[2])
+            assert sum(parts.values()) == pytest.approx(100 * part / whole, abs=0.01), (caption, name, words)
+            shares += 0 < part < whole
+    assert shares >= 4
+    for caption, most in (
+        ("Agents: outcomes", 5),
+        ("Checkpoints: outcomes", 4),
+        ("Votes of each reviewer", 5),
+    ):
+        for name, (words, parts) in widths(grace.page, caption).items():
+            counts = {kind: int(number) for number, kind in re.findall(r"(\d+) (approved|rejected)", words)}
+            drawn = {kind: count * 100 / most for kind, count in counts.items() if count}
+            assert parts == pytest.approx(drawn, abs=0.01), (caption, name, words)
+            total = re.match(r"(\d+): ", words)
+            assert total is None or int(total[1]) == sum(counts.values())
+    assert "The tallest column is 5." in grace.words
+    columns = re.findall(r'rect class="(\w+)" x="[^"]+" y="[^"]+" width="8" height="([^"]+)"', grace.page)
+    assert {kind: float(height) for kind, height in columns} == {"approved": 80.0, "rejected": 20.0}
+    assert grace.words.count("A full bar is 5.") == 2
+    assert "A full bar is 4." in grace.words
 
 
 async def test_a_report_of_nothing_says_so(porch: Porch) -> None:  # noqa: F811
