@@ -222,8 +222,8 @@ def origin(view: RequestView, names: Names, permalink: str | None = None) -> lis
 
 
 def _checkpoint(view: RequestView) -> list[Json]:
-    if view.checkpoint_id in DERIVED:
-        return [] if view.is_question else [blocks.section(blocks.text(f"{DERIVED[view.checkpoint_id]}."))]
+    if view.checkpoint_id in DERIVED:  # says why people are asked, which stands under its own heading
+        return []
     checkpoint = blocks.text(inert.line(view.checkpoint_id, 80), code=True)
     return [blocks.section(blocks.text("Checkpoint ", bold=True), checkpoint)]
 

@@ -264,9 +264,9 @@ class RequestPage:
         return arguments.readable(self.view).command or ""
 
     @property
-    def derived_rule(self) -> str:
-        """What a rule that nobody wrote says; empty for the operator's."""
-        return DERIVED.get(self.view.checkpoint_id, "")
+    def derived_rule(self) -> bool:
+        """Whether nobody wrote the rule: why people are asked says it."""
+        return self.view.checkpoint_id in DERIVED
 
     @property
     def tool_version(self) -> str:
