@@ -1,4 +1,4 @@
-"""The question *Why am I asked?*, answered in lines on Details and on the page."""
+"""Why people are asked, in lines: for Details and for the page."""
 
 from __future__ import annotations
 
