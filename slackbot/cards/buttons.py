@@ -210,5 +210,7 @@ def _link(view: RequestView) -> list[Json]:
     found = _ADDRESS.match(view.link) if view.link and len(view.link) <= MAX_ADDRESS else None
     if found is None:
         return []
-    shown = blocks.button(f"Open {found['host']}", ACTION_LINK, None, spoken_subject(view))
+    host, room = found["host"], blocks.BUTTON_LIMIT - len("Open …")
+    end = host if len(host) <= room else f"…{host[-room:]}"  # a host's end says whose it is
+    shown = blocks.button(f"Open {end}", ACTION_LINK, None, spoken_subject(view))
     return [shown | {"url": view.link}]

@@ -487,6 +487,9 @@ def test_the_checkpoints_link_is_the_one_live_address(samples: Any, referee: Any
     referee.judge(card)
     made = referee.buttons(card)["Open shop.example"]
     assert (made["action_id"], made["url"]) == ("signoff:link", "https://shop.example/orders/7")
+    long = request_card(samples.view(link="https://shop.example.many.more.names.evil.example/7"))
+    referee.judge(long)
+    assert "Open ….more.names.evil.example" in referee.buttons(long)  # its end says whose it is
     for odd in (
         "javascript:alert(1)",
         "https://user@evil.example/",
