@@ -51,10 +51,17 @@ def _nothing(_: str) -> Sequence[TextSpan]:
     return ()
 
 
-def tool_and_arguments(tool: str, arguments: Mapping[str, Any], money: Money = NO_MONEY) -> str:
+def tool_and_arguments(
+    tool: str,
+    arguments: Mapping[str, Any],
+    money: Money = NO_MONEY,
+    called: Callable[[str], str] = str,
+    *,
+    hidden: int = 0,
+) -> str:
     """`deploy · region: eu, count: 5`, and last a gate's command. `arguments` are already masked.
 
-    Those that cannot be shown are counted.
+    Those that cannot be shown are counted, with the ``hidden`` ones. ``called``: what an argument is called.
     """
     command = command_line(arguments)
     told = {name: value for name, value in arguments.items() if command is None or name != COMMAND}
@@ -62,22 +69,25 @@ def tool_and_arguments(tool: str, arguments: Mapping[str, Any], money: Money = N
     named: list[str] = []
     room = MAX_LINE - len(tool) - sum(len(shown(each)) for each in last)
     for name, value in told.items():
-        piece = named_value(name, value, money.below("args", name))
+        piece = named_value(name, value, money.below("args", name), called(name))
         room -= len(shown(piece)) + 2
         if room < 0:
-            left = len(told) - len(named)
-            named.append(f"… (+{left:,} argument{'' if left == 1 else 's'})")
+            hidden += len(told) - len(named)
             break
         named.append(piece)
+    if hidden:
+        named.append(f"… (+{hidden:,} argument{'' if hidden == 1 else 's'})")
     return " · ".join([tool, *([", ".join(named)] if named else []), *last])
 
 
-def named_value(name: str, value: Any, money: Money = NO_MONEY) -> str:
-    """`region: eu`. What is not one plain word is quoted: no text can pass for the next argument."""
+def named_value(name: str, value: Any, money: Money = NO_MONEY, label: str = "") -> str:
+    """`region: eu`. What is not one plain word is quoted: no text can pass for the next argument.
+
+    ``label``: the operator's word for it.
+    """
     plain = isinstance(value, str) and _WORD.match(value) and money.shown(value) is None
-    return (
-        f"{name if _WORD.match(name) else shown_value(name)}: {value if plain else shown_value(value, money)}"
-    )
+    own = name if _WORD.match(name) else shown_value(name)
+    return f"{own if label in ('', name) else label}: {value if plain else shown_value(value, money)}"
 
 
 def command_line(arguments: Mapping[str, Any]) -> str | None:

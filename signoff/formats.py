@@ -17,6 +17,7 @@ _NOT_MONEY = re.compile(
     "rate|ratio|rows|seconds|tokens|units|users|year"
 )
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}\Z", re.ASCII)
 _MAX_DIGITS = 16  # precision of a double
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?\Z", re.ASCII)
 """A text that writes a number and nothing else, as programs send exact amounts."""
@@ -84,6 +85,15 @@ def _with_places(exact: Decimal) -> str | None:
         return None
     places = max(2, -int(exact.as_tuple().exponent))
     return f"{exact:,.{places}f}" if places <= _MAX_DIGITS else None
+
+
+def in_words(name: str) -> str:
+    """`order_id` and `orderId` as `Order id`; anything but a name stays."""
+    if not _NAME.match(name):
+        return name
+    words = [word if word.isupper() and len(word) > 1 else word.lower() for word in _WORDS.findall(name)]
+    spoken = " ".join(words)
+    return spoken[:1].upper() + spoken[1:] if spoken else name
 
 
 def enumerated(items: Sequence[Item], at_most: int = 1_000) -> Iterator[Item | str]:

@@ -6,7 +6,8 @@ An entry of `redact` is a name (`card_number`, at any depth) or a dotted path (`
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 Step = str | int
 
@@ -29,6 +30,45 @@ def steps_of(path: str) -> Iterator[Step]:
 def is_redacted(steps: tuple[Step, ...], redact: Iterable[str], root: str = "args") -> bool:
     """Whether `redact` covers the value at this path; `root` is where the path begins, args or facts."""
     return any(_matches(entry, steps, root) for entry in redact)
+
+
+class Rest(NamedTuple):
+    """Values without those that a list covers, and the number of these."""
+
+    values: dict[str, Any]
+    left_out: int
+
+
+def without(values: Mapping[str, Any], covered: Iterable[str], root: str) -> Rest:
+    """Whole members are left out, also those of objects in lists; items of lists stay in their places."""
+    paths = tuple(covered)
+    return _without_members(values, paths, root, ()) if paths else Rest(dict(values), 0)
+
+
+def _without_members(
+    values: Mapping[str, Any], covered: tuple[str, ...], root: str, above: tuple[Step, ...]
+) -> Rest:
+    kept: dict[str, Any] = {}
+    count = 0
+    for name, value in values.items():
+        steps = (*above, name)
+        if is_redacted(steps, covered, root):
+            count += 1
+            continue
+        kept[name], within = _without_below(value, covered, root, steps)
+        count += within
+    return Rest(kept, count)
+
+
+def _without_below(
+    value: Any, covered: tuple[str, ...], root: str, steps: tuple[Step, ...]
+) -> tuple[Any, int]:
+    if isinstance(value, Mapping):
+        return _without_members(value, covered, root, steps)
+    if not isinstance(value, list | tuple):
+        return value, 0
+    items = [_without_below(each, covered, root, (*steps, at)) for at, each in enumerate(value)]
+    return [each for each, _ in items], sum(count for _, count in items)
 
 
 def _matches(entry: str, steps: tuple[Step, ...], root: str) -> bool:

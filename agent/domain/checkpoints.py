@@ -6,16 +6,17 @@ A key that would not be enforced is an error: a control without effect is worse 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from agent.domain import checkpoint_fields, facts, limit_fields, observation
+from agent.domain import card_fields, checkpoint_fields, facts, limit_fields, observation
 from agent.domain.checkpoint_checks import Written, contradictions
 from agent.domain.errors import PolicyError
 from agent.domain.facts import FactsLookup
+from agent.domain.limits import Limit
 from agent.domain.policy import Policy
 from agent.domain.rules import Defaults, Denial, GrantLimits, ObservedRule, Rule, on_reject_by_risk
 from agent.domain.spelling import meant
@@ -67,6 +68,9 @@ CHECKPOINT = TERMS | {
     "allow_grants": checkpoint_fields.boolean,
     "grant_free": checkpoint_fields.grant_free,
     "verdict": checkpoint_fields.verdict,
+    "layout": card_fields.layout,
+    "labels": card_fields.labels,
+    "hide": card_fields.hide,
     **observation.KEYS,
 }
 DENIAL = {
@@ -151,6 +155,7 @@ class _Reader:
         self._refuse_duplicates(checkpoints)
         limits = limit_fields.read(tables.get("limit", []), self._lines, self._problem)
         lookups = self._lookups(tables.get(facts.TABLE, []))
+        self._check_hidden(checkpoints, read, limits)
         kept, observed = _split(each for each in read if isinstance(each, _ReadRule))
         return Policy(
             kept,
@@ -255,6 +260,18 @@ class _Reader:
                     shown = ".".join((root, *steps))
                     line = self._lines.of(place.table, place.index, place.first(key))
                     self._problem(line, f'{place.label}: "{key}" would show {shown}, which "redact" hides')
+
+    def _check_hidden(
+        self,
+        tables: list[Any],
+        read: Sequence[_ReadRule | Denial | None],
+        limits: Sequence[Limit],
+    ) -> None:
+        for index, each in enumerate(read):
+            if isinstance(each, _ReadRule):
+                label = _label(index, tables[index])
+                for key, problem in card_fields.problems(each.rule, limits):
+                    self._problem(self._lines.of("checkpoint", index, key), f"{label}: {problem}")
 
     def _refuse_duplicates(self, checkpoints: list[Any]) -> None:
         first: dict[str, int] = {}

@@ -12,7 +12,7 @@ from agent.domain.policy import Policy
 from agent.domain.rules import Checkpoint, Denial, Rule
 
 _READ = re.compile(
-    r"(?<![\w.])(?:(?P<root>args|facts)(?P<path>(?:\.[A-Za-z_]\w*(?![\w(]|\s+\()|\[\d+\])+)|(?P<name>agent|requester)\b)"
+    r"(?<![\w.])(?:(?P<root>args|facts)(?P<path>(?:\.[A-Za-z_]\w*(?![\w(]|\s+\()|\[\d+\])*)(?![\w])|(?P<name>agent|requester)\b)"
 )
 
 

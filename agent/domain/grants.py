@@ -352,6 +352,7 @@ def rule_of_grant(rule: Rule) -> Rule:
             "allow_edit": False,
             "allow_grants": False,
             "grant_free": (),
+            "hide": (),
             "money": _money(rule.money),
             "on_timeout": "expire",
             "escalate_to": (),

@@ -19,7 +19,8 @@ from agent.domain.facts import FACTS_MAX_AGE
 from agent.domain.templates import placeholder_names, render, render_link
 from signoff.canonical import canonical_bytes
 from signoff.description import MAX_STORED, bounded, tool_and_arguments
-from signoff.formats import Money
+from signoff.formats import Money, in_words
+from signoff.json_paths import without
 from signoff.masks import redact_by_name
 from signoff.values import Action, Risk
 
@@ -28,6 +29,7 @@ OnTimeout = Literal["expire", "escalate"]
 NeedsReason = Literal["approve", "reject"]
 Unmatched = Literal["review", "allow", "deny"]
 RejectedAgain = Literal["refuse", "show"]
+Layout = Literal["standard", "plain"]
 Snapshot = dict[str, Any]
 """Stored with each request, so that edits of the file do not change it."""
 
@@ -206,6 +208,28 @@ class Rule(Checkpoint, Terms):
     grant_free: tuple[tuple[str, str], ...] = ()
     """May vary in a grant: `args.<name>` or `facts.<name>`, each with its pattern."""
 
+    layout: Layout = "standard"
+    """`plain`: names as words, without the tool's."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    """What arguments and facts are called, by their names."""
+
+    hide: tuple[str, ...] = ()
+    """Names or dotted paths that only Details shows, below high risk."""
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Its risk is the tool's where that is higher."""
+        return self.hide if self.risk < Risk.HIGH else ()
+
+    def called(self, name: str) -> str:
+        """What an argument or fact is called on cards."""
+        labels = dict(self.labels)
+        if name in labels:
+            return labels[name]
+        spoken = in_words(name) if self.layout == "plain" else name
+        return f'"{name}"' if spoken in labels.values() else spoken
+
     @property
     def reads_facts(self) -> bool:
         templates = (self.description_template or "", self.link_template or "")
@@ -219,7 +243,9 @@ class Rule(Checkpoint, Terms):
         """
         arguments, money = redact_by_name(action.arguments, self.redact).value, Money.declared(self.money)
         if self.description_template is None:
-            return tool_and_arguments(action.tool, arguments, money)
+            told = without(arguments, self.hidden, "args")
+            tool = in_words(action.tool) if self.layout == "plain" else action.tool
+            return tool_and_arguments(tool, told.values, money, self.called, hidden=told.left_out)
         known = redact_by_name(facts, self.redact, "facts").value
         return bounded(render(self.description_template, arguments, known, money), MAX_STORED)
 

@@ -10,7 +10,7 @@ from agent.domain.request_list import Count, HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from signoff.values import Risk
-from slackbot.cards import arguments, blocks, buttons, facts, inert, rows, status_words, tree
+from slackbot.cards import arguments, blocks, buttons, facts, inert, rows, status_words
 from slackbot.cards.buttons import subject
 from slackbot.cards.limits import LimitLine, limits_of
 from slackbot.cards.lists import GrantLine, grant_rows
@@ -100,13 +100,13 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
         blocks.text(" · "),
         blocks.channel(view.channel_id),
     )
-    known = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6, view.money_in("facts")).parts
     return [
         blocks.rich_text(
             blocks.section(blocks.text(inert.line(subject(without_command_in_title(view)), 400), bold=True)),
             line,
-            *([facts.heading(view), *known] if known else []),
+            *facts.shown(view, MAX_HOME_FACTS, 6),
             *arguments.shown(view, MAX_HOME_ARGUMENTS, 8).parts,
+            *arguments.hidden_note(view),
         ),
         *withheld_note(view, withheld),
         *buttons.row(view, names, approvable=not withheld),

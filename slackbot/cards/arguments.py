@@ -13,6 +13,7 @@ from agent.domain.request_view import RequestView
 from signoff.description import command_line, named_value, shown_value
 from signoff.errors import MalformedArguments
 from signoff.formats import Money
+from signoff.json_paths import without
 from signoff.values import COMMAND, Action
 from signoff.visible_text import visible
 from slackbot.cards import blocks, inert, json_text, scalars, tree
@@ -49,24 +50,39 @@ def readable(view: RequestView) -> ReadableArguments:
     return ReadableArguments(told, money, command)
 
 
-def shown(view: RequestView, limit: int, most: int = 30, *, title_shown: bool = False) -> ShownArguments:
-    """``title_shown``: the whole title is above, so that its arguments are left out."""
+def shown(
+    view: RequestView, limit: int, most: int = 30, *, title_shown: bool = False, whole: bool = False
+) -> ShownArguments:
+    """``title_shown``: the whole title is above, so that its arguments are left out; ``whole``: none is hidden."""
     found = readable(view)
+    rest = without(found.values, () if whole else view.rule.hidden, "args")
     told = {
         name: value
-        for name, value in found.values.items()
+        for name, value in rest.values.items()
         if not (title_shown and _is_in_title(view, name, value, found.money))
     }
     command, is_cut = _command(found.command)
     if not told:
         return ShownArguments(command, not is_cut)
-    seen = tree.show_values(told, limit - blocks.size(command), most, found.money)
+    seen = tree.show_values(told, limit - blocks.size(command), most, found.money, view.rule.called)
     return ShownArguments([label(view), *seen.parts, *command], seen.complete and not is_cut)
+
+
+def hidden_note(view: RequestView) -> list[Json]:
+    """How many values of facts and arguments only Details shows."""
+    found = ((view.facts or {}, "facts"), (readable(view).values, "args"))
+    count = (
+        sum(without(values, view.rule.hidden, root).left_out for values, root in found)
+        if view.rule.hidden
+        else 0
+    )
+    verb = "value is" if count == 1 else "values are"
+    return [blocks.section(blocks.text(f"{count:,} more {verb} in Details.", italic=True))] if count else []
 
 
 def label(view: RequestView) -> Json:
     """`Arguments of process_refund`."""
-    if view.is_question:
+    if view.is_question or view.rule.layout == "plain":
         return blocks.section(blocks.text("What it is about", bold=True))
     tool = blocks.text(inert.line(view.action.tool, 80), code=True)
     return blocks.section(blocks.text("Arguments of ", bold=True), tool)
@@ -97,7 +113,7 @@ def _is_in_title(view: RequestView, name: str, value: Any, money: Money) -> bool
     template = view.rule.description_template
     try:
         if template is None:
-            piece = re.escape(named_value(name, value, money.below(name)))
+            piece = re.escape(named_value(name, value, money.below(name), view.rule.called(name)))
             return re.search(rf"(?: · |, ){piece}(?:, | · |\Z)", view.description) is not None
         named = ("args", name) in {path for _, path in templates.parts(template)}
         return named and shown_value(value, money.below(name)) in view.description

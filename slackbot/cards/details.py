@@ -9,7 +9,6 @@ from agent.domain.explanation import WhyAsked
 from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS
 from signoff import formats
-from signoff.formats import Money
 from slackbot.cards import (
     arguments,
     blocks,
@@ -104,10 +103,7 @@ def _content(
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
         yield blocks.rich_text(head, *changed.parts)
     yield from limits_blocks(view)
-    if view.facts:
-        yield from _values(facts.heading(view), view.facts, view.money_in("facts"))
-    elif not view.is_question:
-        yield blocks.rich_text(_italic(facts.absent(view)))
+    yield from _facts(view)
     yield from _arguments(view)
     for label, text in _quoted_words(view, names):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
@@ -125,7 +121,7 @@ def _tool(view: RequestView) -> list[Json]:
 
 def _arguments(view: RequestView) -> Iterator[Json]:
     given = json_text.arguments_of(view.action)
-    parts = arguments.shown(view, MAX_READABLE, 60).parts
+    parts = arguments.shown(view, MAX_READABLE, 60, whole=True).parts
     if view.is_question:
         yield from [blocks.rich_text(*parts)] if parts else []
         yield from _boxes(
@@ -137,11 +133,14 @@ def _arguments(view: RequestView) -> Iterator[Json]:
         yield from _boxes(_italic(_EXACTLY), json_text.readable(given))
 
 
-def _values(label: Json, values: Mapping[str, Any], money: Money) -> Iterator[Json]:
+def _facts(view: RequestView) -> Iterator[Json]:
     """First readable, if short enough; then exact and complete."""
-    seen = tree.show_values(values, MAX_READABLE, 60, money)
-    yield blocks.rich_text(label, *seen.parts)
-    yield from _boxes(_italic(_EXACTLY), json_text.readable(values))
+    if view.facts:
+        seen = tree.show_values(view.facts, MAX_READABLE, 60, view.money_in("facts"), view.rule.called)
+        yield blocks.rich_text(facts.heading(view), *seen.parts)
+        yield from _boxes(_italic(_EXACTLY), json_text.readable(dict(view.facts)))
+    elif not view.is_question:
+        yield blocks.rich_text(_italic(facts.absent(view)))
 
 
 def _italic(content: str) -> Json:

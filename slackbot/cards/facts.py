@@ -5,7 +5,8 @@ from __future__ import annotations
 from agent.domain.facts import FactsSource
 from agent.domain.request_view import RequestView
 from signoff import formats
-from slackbot.cards import blocks, inert
+from signoff.json_paths import without
+from slackbot.cards import blocks, inert, tree
 from slackbot.cards.values import Json
 
 
@@ -14,6 +15,15 @@ def heading(view: RequestView) -> Json:
     if view.facts_source is not FactsSource.SIGNOFF or view.facts_at is None:
         return blocks.section(blocks.text(title(view), bold=True))
     return blocks.section(blocks.text(f"{_title(view)} at ", bold=True), blocks.moment(view.facts_at))
+
+
+def shown(view: RequestView, limit: int, most: int) -> list[Json]:
+    """The facts with their heading, without those that only Details shows; nothing without facts."""
+    if not view.facts:
+        return []
+    rest = without(view.facts, view.rule.hidden, "facts")
+    seen = tree.show_values(rest.values, limit, most, view.money_in("facts"), view.rule.called)
+    return [heading(view), *seen.parts]
 
 
 def title(view: RequestView) -> str:

@@ -150,8 +150,7 @@ def facts_blocks(view: RequestView) -> list[Json]:
         )
         parts += [blocks.section(blocks.text(label, bold=True)), *changed.parts]
     if view.facts:
-        parts.append(facts.heading(view))
-        parts += tree.show_values(view.facts, MAX_FACTS, 20, view.money_in("facts")).parts
+        parts += facts.shown(view, MAX_FACTS, 20)
     elif not view.is_question:
         parts.append(blocks.section(blocks.text(facts.absent(view), italic=True)))
     return [blocks.rich_text(*parts)] if parts else []
@@ -167,11 +166,12 @@ def _arguments(view: RequestView, limit: int) -> list[Json]:
     """Those that the title does not show, with the length of all if not all are shown."""
     title_shown = inert.weight(inert.line(subject(view), 100_000)) <= MAX_DESCRIPTION
     seen = arguments.shown(view, limit - 200, title_shown=title_shown)
+    parts = [*seen.parts, *arguments.hidden_note(view)]
     if seen.complete:
-        return [blocks.rich_text(*seen.parts)] if seen.parts else []
+        return [blocks.rich_text(*parts)] if parts else []
     whole = len(json_text.compact(json_text.arguments_of(view.action)))
     note = f"Cut here: all {whole:,} characters of the arguments are in Details."
-    return [blocks.rich_text(*seen.parts, blocks.section(blocks.text(note, bold=True)))]
+    return [blocks.rich_text(*parts, blocks.section(blocks.text(note, bold=True)))]
 
 
 def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any
@@ -54,11 +54,15 @@ class ShownValues:
 MAX_CHANGES = 20
 
 
+Called = Callable[[str], str]
+"""What a name is called."""
+
+
 def show_values(
-    values: Mapping[str, Any], limit: int, most: int = 30, money: Money = NO_MONEY
+    values: Mapping[str, Any], limit: int, most: int = 30, money: Money = NO_MONEY, called: Called = str
 ) -> ShownValues:
     """Show values in at most `most` lines of total weight `limit`."""
-    return _within(limit, most, _members(values, 0, money))
+    return _within(limit, most, _members(values, 0, money, called))
 
 
 def changes(
@@ -86,31 +90,34 @@ def below(money: Money, path: str) -> Money:
         return NO_MONEY
 
 
-def _members(values: Mapping[str, Any], depth: int, money: Money) -> Iterator[ValueRow]:
+def _members(values: Mapping[str, Any], depth: int, money: Money, called: Called) -> Iterator[ValueRow]:
     if depth == 0 and (pair := _pair(values)):
         before, after = pair
-        yield from _members({k: v for k, v in values.items() if k not in (before, after)}, depth, money)
+        rest = {k: v for k, v in values.items() if k not in (before, after)}
+        yield from _members(rest, depth, money, called)
         yield from _pair_change(f"{before} → {after}", values, pair, depth, money)
         return
     currency = scalars.currency_in(values)
     for name, value in values.items():
-        yield from _value(str(name), value, depth, currency, money.below(str(name)))
+        yield from _value(called(str(name)), value, depth, currency, money.below(str(name)), called)
 
 
-def _value(name: str, value: Any, depth: int, currency: str | None, money: Money) -> Iterator[ValueRow]:
+def _value(
+    name: str, value: Any, depth: int, currency: str | None, money: Money, called: Called
+) -> Iterator[ValueRow]:
     deeper = depth < MAX_DEPTH
     if isinstance(value, Mapping) and value and deeper:
         if pair := _pair(value):
             rest = {key: each for key, each in value.items() if key not in pair}
             yield from _pair_change(name, value, pair, depth, money)
-            yield from _members(rest, depth + 1, money)
+            yield from _members(rest, depth + 1, money, called)
         else:
             yield _line(name, "", depth)
-            yield from _members(value, depth + 1, money)
+            yield from _members(value, depth + 1, money, called)
     elif isinstance(value, list | tuple) and value and deeper and not scalars.is_short_list(value):
         yield _line(name, f"{len(value):,} items" if len(value) > 1 else "1 item", depth)
         for at, item in enumerate(value):
-            yield from _value(f"{at + 1}", item, depth + 1, currency, money.below(at))
+            yield from _value(f"{at + 1}", item, depth + 1, currency, money.below(at), called)
     else:
         yield _line(name, scalars.words(value, money, currency), depth, value)
 

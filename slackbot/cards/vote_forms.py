@@ -9,7 +9,7 @@ from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS
 from signoff.values import Person
-from slackbot.cards import arguments, blocks, facts, inert, tree
+from slackbot.cards import arguments, blocks, facts, inert
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title, without_command_in_title
 from slackbot.cards.values import (
@@ -69,12 +69,12 @@ def reason_of(view: Mapping[str, Any]) -> str | None:
 
 
 def _question(view: RequestView, effect: str) -> list[Json]:
-    given = arguments.shown(view, 1200, 12).parts
-    known = tree.show_values(view.facts or {}, 1200, 12, view.money_in("facts"))
+    given = [*arguments.shown(view, 1200, 12).parts, *arguments.hidden_note(view)]
+    known = facts.shown(view, 1200, 12)
     return [
         blocks.rich_text(
             blocks.section(blocks.text(inert.line(title(without_command_in_title(view)), 600), bold=True)),
-            *([facts.heading(view), *known.parts] if view.facts else []),
+            *known,
         ),
         *([blocks.rich_text(*given)] if given else []),
         blocks.rich_text(blocks.section(blocks.text(effect))),

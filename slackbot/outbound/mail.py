@@ -85,7 +85,9 @@ def _named_facts(view: RequestView) -> list[tuple[str, str]]:
             if known
             else "not known"
         )
-        found.append((without_links(path.replace(".", " "), 100), without_links(words, MAX_FACT)))
+        found.append(
+            (without_links(view.rule.called(path).replace(".", " "), 100), without_links(words, MAX_FACT))
+        )
     return found
 
 

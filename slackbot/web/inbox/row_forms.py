@@ -58,6 +58,7 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         view.revision,
         _is_enough(view.description)
         and view.risk < Risk.HIGH
+        and not view.rule.hidden
         and Verdict.APPROVE not in view.rule.reason_required,
         not unreadable(view),
         Verdict.REJECT not in view.rule.reason_required,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,11 +35,19 @@ class Node:
     diff: tuple[tuple[str, str], ...] = ()  # (`-`, `+` or ` `, line)
 
 
-def tree(values: Mapping[str, Any], money: Money) -> tuple[tuple[Node, ...], int]:
-    """Return an object as a tree of at most 2,000 nodes, and how many members did not fit."""
+def tree(
+    values: Mapping[str, Any], money: Money, called: Callable[[str], str] = str
+) -> tuple[tuple[Node, ...], int]:
+    """Return an object as at most 2,000 nodes, and how many members did not fit; ``called``: names in words."""
     room = [MAX_NODES]
-    nodes = tuple(_members(values, 0, room, money))
+    nodes = tuple(_named(each, called) for each in _members(values, 0, room, money))
     return nodes, max(0, -room[0])
+
+
+def _named(node: Node, called: Callable[[str], str]) -> Node:
+    return replace(
+        node, name=called(node.name), children=tuple(_named(each, called) for each in node.children)
+    )
 
 
 def changed_values(changes: Iterable[Change], money: Money) -> list[Node]:

@@ -1,0 +1,51 @@
+"""A card for people who are not developers: words for names, and what they do not need in Details."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.domain.request import Verdict
+from signoff.values import Risk
+from slackbot.cards import HomeView, details_modal, home, request_card, vote_modal
+
+ARGUMENTS = {"order_id": 7, "amount": 1499, "trace": "abc", "rows": [{"trace": 1, "sku_no": 2}]}
+TERMS: dict[str, Any] = {
+    "layout": "plain",
+    "labels": (("price", "What it costs"),),
+    "hide": ("trace", "facts.paid_at"),
+    "arguments": ARGUMENTS,
+}
+
+
+@pytest.mark.parametrize("risk", list(Risk))
+def test_hidden_values_are_counted_and_in_details(samples: Any, referee: Any, risk: Risk) -> None:
+    """On card, form and App Home; from high risk on, also where a tool raised it, nothing is hidden."""
+    view = samples.view(**TERMS, risk=risk, description="Refund it")
+    card = request_card(view)
+    referee.judge(card)
+    form = vote_modal(Verdict.REJECT, view, "carried")
+    for words in map(referee.words, (card.blocks, form, home(HomeView(waiting=[view])))):
+        assert ("abc" in words, "Paid at" in words) == (risk >= Risk.HIGH,) * 2
+        assert ("3 more values are in Details." in words) == (risk < Risk.HIGH)
+    details = referee.words(details_modal(view)["blocks"])
+    assert "Trace: abc" in details
+    assert "Paid at: 2026-12-24T10:00:00Z" in details
+    assert "Approve" in referee.buttons(card)
+
+
+def test_names_are_words(samples: Any, referee: Any) -> None:
+    """Labels first; other names as words, at every depth; the tool's name is in Details."""
+    view = samples.view(**TERMS, risk=Risk.LOW, description="Refund it")
+    words = referee.words(request_card(view).blocks)
+    for said in (
+        "What it costs: 1,499.00 EUR",
+        "Order id: 7",
+        "Amount: 1,499.00",
+        "Sku no: 2",
+        "What it is about",
+    ):
+        assert said in words, said
+    assert "process_refund" not in words
+    assert "process_refund" in referee.words(details_modal(view)["blocks"])

@@ -1,0 +1,105 @@
+"""`layout`, `labels` and `hide`: how a checkpoint's cards read, and that nothing which decides is hidden."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.domain.checkpoints import load
+from agent.domain.errors import PolicyError
+from signoff.description import shown
+from signoff.formats import in_words
+from signoff.json_paths import without
+from signoff.values import Action
+
+RULE = '[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "pay"\n'
+LIMIT = (
+    '[[limit]]\nname = "sum"\naction_pattern = "x"\nof = "args.total"\nper = "all"\nwithin = "1h"\nmax = 1\n'
+)
+
+
+def test_the_keys_of_a_card_are_read() -> None:
+    """As they are written, and kept with the request."""
+    text = RULE + 'layout = "plain"\nlabels = { price = "Amount" }\nhide = ["trace", "args.meta.id"]'
+    [rule] = load(text, filename="f").rules
+    assert (rule.layout, rule.labels, rule.hide) == (
+        "plain",
+        (("price", "Amount"),),
+        ("trace", "args.meta.id"),
+    )
+    assert type(rule).from_snapshot(rule.snapshot()) == rule
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ('when = "args.amount > 5"\nhide = ["amount"]', 'hide args.amount, which "when" reads'),
+        ('when = "args.meta.id > 5"\nhide = ["meta"]', 'hide args.meta.id, which "when" reads'),
+        ('when = "size(args.meta) > 5"\nhide = ["args.meta.id"]', 'hide args.meta.id, which "when" reads'),
+        ('when = "args[\'amount\'] > 5"\nhide = ["other"]', 'hide other, which "when" reads'),
+        ('when = "args.rows.exists(r, r.id > 1)"\nhide = ["id"]', 'hide id, which "when" reads'),
+        (
+            'description_template = "Pay {facts.price}"\nhide = ["price"]',
+            'hide facts.price, which "description_templ',
+        ),
+        (
+            'link_template = "https://a.example/{args.id}"\nhide = ["id"]',
+            'hide args.id, which "link_template" reads',
+        ),
+        ('hide = ["total"]', 'hide args.total, which the limit "sum" reads'),
+        ('hide = ["signoff_command"]', '"hide" cannot hide signoff_command, which says what runs'),
+        ('hide = "price"', 'must be a list; write ["price"]'),
+        ('labels = ["price"]', 'must be a table such as { price = "Amount" }'),
+        ('labels = { a = "Sum", b = "Sum" }', "must not have the same label twice"),
+        ('labels = { "a.b" = "Sum" }', "is not a name of an argument or a fact"),
+        ('layout = "nice"', "must be one of standard, plain"),
+    ],
+)
+def test_what_decides_is_not_hidden(more: str, problem: str) -> None:
+    """The loader refuses it with the reader, and any other mistake with what to write."""
+    with pytest.raises(PolicyError) as refused:
+        load(f"{LIMIT}{RULE}{more}", filename="f")
+    assert problem in str(refused.value)
+
+
+def test_what_nothing_reads_may_be_hidden() -> None:
+    """A condition over one argument leaves the others free."""
+    text = f'{LIMIT}{RULE}when = "args.amount > 5 && args.note.startsWith(\'trace\')"\nhide = ["trace"]'
+    assert load(text, filename="f").rules[0].hidden == ("trace",)
+
+
+def test_a_generated_title_counts_what_is_hidden() -> None:
+    """With labels, and as words in the plain layout; from high risk on nothing is hidden."""
+    text = RULE + 'layout = "plain"\nlabels = { amount = "Sum" }\nhide = ["trace"]'
+    [rule] = load(text, filename="f").rules
+    action = Action("pay_out", "1", {"amount": 5, "order_id": 7, "trace": "x"})
+    assert shown(rule.describe(action, None)) == "Pay out · Sum: 5, Order id: 7, … (+1 argument)"
+    raised = load(f'{text}\nrisk = "high"', filename="f").rules[0]
+    assert shown(raised.describe(action, None)).endswith("Order id: 7, Trace: x")
+    assert rule.called("Sum") == '"Sum"'  # no name passes for a labelled one
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("order_id", "Order id"),
+        ("orderId", "Order id"),
+        ("userURL", "User URL"),
+        ("price", "Price"),
+        ("a b", "a b"),
+        ("7", "7"),
+        ("_", "_"),
+    ],
+)
+def test_names_as_words(name: str, words: str) -> None:
+    """What is no name stays as it is."""
+    assert in_words(name) == words
+
+
+def test_values_left_out_are_counted() -> None:
+    """Members of objects in lists, too; items of lists stay in their places."""
+    values = {"id": 1, "rows": [{"id": 2, "n": 3}, 4], "meta": {"id": 5}}
+    assert without(values, ("id",), "args") == ({"rows": [{"n": 3}, 4], "meta": {}}, 3)
+    assert without(values, ("facts.id", "meta.id"), "args") == (
+        {"id": 1, "rows": values["rows"], "meta": {}},
+        1,
+    )
