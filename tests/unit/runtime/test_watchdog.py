@@ -66,10 +66,10 @@ async def test_the_service_is_watched_as_well() -> None:
 
 async def test_a_loop_that_answers_is_not_mentioned() -> None:
     """A loop at work, and one that was closed, are no blockage."""
-    code = UserCode(Watchdog(patience=0.02))
+    code = UserCode(Watchdog(patience=0.2))
 
     async def work() -> None:
-        for _ in range(20):
+        for _ in range(60):  # longer than the patience, in steps far below it
             await asyncio.sleep(0.005)
 
     other = asyncio.new_event_loop()
