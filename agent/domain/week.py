@@ -65,13 +65,16 @@ def _lines(report: Report, use: PolicyUse, work: WorkNumbers) -> Iterator[WeekLi
         ages = "; ".join(f"{name}: {number:,}" for name, number in classes if number)
         yield WeekLine("waiting", "Waiting now, by age", f"{ages}; {whole} in all")
     if outcomes.expired:
-        yield WeekLine("expired", "Expired", f"{Share(outcomes.expired, outcomes.total)} requests that ended")
+        latest = ", the latest only" if report.cut else ""
+        expired = f"{Share(outcomes.expired, outcomes.total)} requests that ended{latest}"
+        yield WeekLine("expired", "Expired", expired)
     if work.doubtful or work.in_doubt:
         begun = f"{Share(work.doubtful, work.attempts)} attempts that began; " if work.doubtful else ""
         verb = "call waits" if work.in_doubt == 1 else "calls wait"
         yield WeekLine("in_doubt", "In doubt", f"{begun}{work.in_doubt:,} {verb} to be settled")
     if report.unread.part:
-        yield WeekLine("unread", "Decided without opening Details", f"{report.unread} votes")
+        of_latest = " on the latest requests" if report.cut else ""
+        yield WeekLine("unread", "Decided without opening Details", f"{report.unread} votes{of_latest}")
     if work.ending:
         yield WeekLine(
             "grants", "Grants that end within 7 days", f"{Share(work.ending, work.grants)} in force"

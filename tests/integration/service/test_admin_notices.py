@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import psycopg
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from agent.database.pools import Database
 from agent.domain import checkpoints
@@ -15,7 +17,6 @@ from agent.store import admin_channel
 from agent.store.outbox import Destination
 from agent.usecases import admin_notices, api_keys, pause
 from agent.usecases import policy as policies
-from signoff.errors import Conflict
 from signoff.values import Person
 from tests.integration.asking import column
 from tests.integration.service.conftest import POLICY, House
@@ -81,14 +82,24 @@ async def test_operators_read_each_change_with_its_author(http_house: House) -> 
     assert await http_house.column("SELECT count(*) FROM delivery WHERE kind = 'direct'") == [9]
 
 
-async def test_a_change_that_fails_is_not_told(http_house: House) -> None:
-    """The notice is stored with the change: without the one, there is not the other."""
+async def test_a_change_that_fails_is_not_told(http_house: House, owner: psycopg.Connection[object]) -> None:
+    """The notice is stored with the change: where the one cannot be written, there is not the other."""
     await http_house.open([], ADMIN)
     await http_house.says("added: checkpoint deletions", CHANNEL)
-    await api_keys.create(http_house.db, "crm", [Scope.READ], by="cli:ada")
-    with pytest.raises(Conflict):
-        await api_keys.create(http_house.db, "crm", [Scope.ADMIN], by="cli:eve")
+    owner.execute("ALTER TABLE audit_event ADD CONSTRAINT not_eve CHECK (actor <> 'cli:eve') NOT VALID")
+    try:
+        for change in (
+            pause.pause(http_house.db, None, by="cli:eve"),
+            policies.apply(http_house.db, policy(POLICY), by="cli:eve"),
+            api_keys.create(http_house.db, "crm", [Scope.ADMIN], by="cli:eve"),
+        ):
+            with pytest.raises(IntegrityError):
+                await change
+    finally:
+        owner.execute("ALTER TABLE audit_event DROP CONSTRAINT not_eve")
     assert await http_house.column("SELECT count(*) FROM delivery WHERE body ->> 'by' = 'cli:eve'") == [0]
+    await pause.pause(http_house.db, None, by="cli:eve")
+    assert await http_house.column("SELECT count(*) FROM delivery WHERE body ->> 'by' = 'cli:eve'") == [1]
 
 
 async def test_a_policy_moves_the_channel(http_house: House) -> None:

@@ -54,6 +54,9 @@ def test_each_number_has_its_whole() -> None:
         "silent": "6 of 7 (86 %): b, c, d, e and 2 more",
         "observed": "big: would have asked 2 of 9 calls, of which 0 were asked anyway",
     }
+    cut = {line.about: line.text for line in week_lines(replace(REPORT, cut=True), USE, WORK)}
+    assert cut["expired"].endswith("that ended, the latest only")
+    assert cut["unread"].endswith("votes on the latest requests")
     many = replace(USE, observed=tuple(ObservedCount(f"c{n}", "v", judged=1) for n in range(25)))
     assert week_lines(NO_REPORT, many, NO_WORK)[-1].text.endswith("and 5 more")
 
