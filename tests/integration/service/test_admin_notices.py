@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from sqlalchemy.exc import IntegrityError
 
 from agent.database.pools import Database
 from agent.domain import checkpoints
@@ -93,7 +92,7 @@ async def test_a_change_that_fails_is_not_told(http_house: House, owner: psycopg
             policies.apply(http_house.db, policy(POLICY), by="cli:eve"),
             api_keys.create(http_house.db, "crm", [Scope.ADMIN], by="cli:eve"),
         ):
-            with pytest.raises(IntegrityError):
+            with pytest.raises(psycopg.errors.CheckViolation):
                 await change
     finally:
         owner.execute("ALTER TABLE audit_event DROP CONSTRAINT not_eve")
