@@ -93,11 +93,17 @@ class Names:
 
     people: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
+    real: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, slack_id: str) -> str:
         """A name is external text, so not inert."""
         name = self.people.get(slack_id) or self.groups.get(slack_id)
         return f"@{name}" if name else slack_id
+
+    def in_full(self, slack_id: str) -> str:
+        """`@ada (Ada Lovelace)`, where no mention leads to the profile. External text, so not inert."""
+        handle, real = self.of(slack_id), self.real.get(slack_id)
+        return f"{handle} ({real})" if real and real != handle.removeprefix("@") else handle
 
 
 @dataclass(frozen=True, slots=True)

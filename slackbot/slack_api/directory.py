@@ -182,12 +182,16 @@ class Directory:
         people = sorted(each for each in ids if not each.startswith("S"))
         groups = await _answer(self._handles.get(""), deadline) if len(people) < len(ids) else {}
         accounts = await _answers([(self._accounts, each) for each in people], deadline)
-        known = {
-            each: str(account["name"])
+        found = {
+            each: account
             for each, account in zip(people, accounts, strict=True)
-            if isinstance(account, Mapping) and account.get("name")
+            if isinstance(account, Mapping)
         }
-        return Names(people=known, groups=groups if isinstance(groups, Mapping) else {})
+        known = {each: str(account["name"]) for each, account in found.items() if account.get("name")}
+        real = {
+            each: str(account["real_name"]) for each, account in found.items() if account.get("real_name")
+        }
+        return Names(people=known, groups=groups if isinstance(groups, Mapping) else {}, real=real)
 
     async def channel_names(self, channel_ids: Iterable[str]) -> dict[str, str]:
         """`#reviews`, for display only. Never raises."""

@@ -64,8 +64,8 @@ def line(text: str, limit: int = 300) -> str:
 
 
 def who(person: Person | None, names: Names, nobody: str = "nobody in Slack") -> str:
-    """Return a person's name in at most 40 characters, made visible; `nobody` if there is no person."""
-    return line(names.of(person.user_id), 40) if person else nobody
+    """Return a person's handle and real name in at most 80 characters, made visible; `nobody` if there is no person."""
+    return line(names.in_full(person.user_id), 80) if person else nobody
 
 
 def people(all_of_them: Sequence[Person], names: Names, at_most: int = 100) -> str:

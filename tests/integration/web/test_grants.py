@@ -345,7 +345,7 @@ async def test_the_question_of_a_grant_says_for_whom_everywhere(site: Street) ->
         assert "nobody in Slack" not in str(shown_there)
     visitor = await people.visitor("U0LINUS")
     await visitor.open("/inbox")
-    assert "on behalf of @ada through" in visitor.words
+    assert "on behalf of @ada (Ada Lovelace) through" in visitor.words
     [grant_id] = await column(site.db, "SELECT request_id FROM approval_grant")
     await visitor.open(f"/inbox/requests/{grant_id}")
     assert "on behalf of @ada" in visitor.words
@@ -360,7 +360,7 @@ async def test_the_question_of_a_grant_says_for_whom_everywhere(site: Street) ->
     await visitor.open(f"/inbox/requests/{grant_id}")
     assert "Grant ended by @linus: revoked. It was used 1 of 10 times." in visitor.words
     assert "The key crm made a call that it allows" in visitor.words
-    assert "@linus ended it: revoked on this page" in visitor.words
+    assert "@linus (Linus Pauling) ended it: revoked on this page" in visitor.words
 
 
 async def test_home_and_page_show_what_is_allowed_and_used(site: Street) -> None:

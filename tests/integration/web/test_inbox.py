@@ -256,7 +256,7 @@ async def test_approve_on_the_page(porch: Porch) -> None:  # noqa: F811
     assert await voted(porch) == ["page"]
     await reader.open(f"/inbox/requests/{asked}")
     assert "Approved by @grace" in reader.words
-    assert "@grace approved on this page" in reader.words
+    assert "@grace (Grace Hopper) approved on this page" in reader.words
     assert "What was approved" in reader.words
     assert "/approve" not in reader.page
     assert "Expires" not in reader.words
