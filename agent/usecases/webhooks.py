@@ -55,10 +55,10 @@ async def add(
 async def remove(db: Database, name: str, *, by: str) -> None:
     """Remove a webhook with its pending notices. Raises NotFound."""
     async with db.transaction() as tx:
+        head = await audit.lock_head(tx, _subject(name))  # first, as when one is added
         webhook_id = await outbound.lock(tx, name)
         if webhook_id is None:
             raise NotFound(f"there is no webhook named {name}")
-        head = await audit.lock_head(tx, _subject(name))
         outbound.remove(tx, webhook_id, head.at)
         audit.append(tx, head, AuditEntry(AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)}))
 
