@@ -89,7 +89,7 @@ async def test_all_who_approved_see_it_later(office: Office) -> None:  # noqa: F
     assert len(lines) == 1
     for person, seen in ((MARIE, 1), (ROSA, 1), (EVE, 0)):
         assert len(await visible_lines(office.directory, person, lines)) == seen, person
-    assert "Approved by U0MARIE and U0ROSA, " in words(history_list(lines).blocks)
+    assert "decided by U0MARIE and U0ROSA, " in words(history_list(lines).blocks)
 
 
 async def test_a_late_vote_is_told_who_decided(office: Office) -> None:  # noqa: F811
