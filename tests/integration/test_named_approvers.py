@@ -72,12 +72,13 @@ async def test_the_page_names_all_and_finds_it_for_each(porch: Porch) -> None:  
         await reader.open(f"/inbox/requests/{asked}")
         assert (await reader.send(f"/inbox/requests/{asked}/approve", {"revision": "1"})).status_code == 303
     await grace.open(f"/inbox/requests/{asked}")
-    assert "Approved by @linus and @grace, " in grace.words
-    assert 'data-said="Approved by @linus and @grace"' in grace.page
-    assert "@linus and @grace decided it: approved" in grace.words
+    both = "@linus (Linus Pauling) and @grace (Grace Hopper)"
+    assert f"Approved by {both}, " in grace.words
+    assert f'data-said="Approved by {both}"' in grace.page
+    assert f"{both} decided it: approved" in grace.words
     for person, found in (("U0LINUS", True), ("U0GRACE", True), ("U0MALLORY", False)):
         await grace.open(f"/inbox/history?person={person}")
-        assert ("by @linus and @grace" in grace.words) is found, person
+        assert (f"by {both}" in grace.words) is found, person
         assert re.search(rf'class="count"[^>]*>{int(found)}<', grace.page), person
 
 

@@ -55,9 +55,10 @@ function draw(message, { user, channel, onThread, open }) {
       (message.files ?? []).map((file) => el("p", { class: "file" }, `File: ${file.title || file.name}`)),
       onThread && threadLine(message, onThread),
     ),
-    onThread && !message.is_ephemeral && el("button", { type: "button", class: "quiet reply", "aria-label": "Reply in thread", title: "Reply in thread", onclick: () => onThread(message.ts) }, "↩ Reply"),
-    !message.is_ephemeral && message.text && workspace.shortcuts.filter((each) => each.type === "message").map((each) =>
-      el("button", { type: "button", class: "quiet reply", title: each.description, onclick: () => act("shortcut", { user, channel, ts: message.ts, callback_id: each.callback_id }) }, `⚡ ${each.name}`)),
+    !message.is_ephemeral && el("div", { class: "acts" },
+      message.text && workspace.shortcuts.filter((each) => each.type === "message").map((each) =>
+        el("button", { type: "button", class: "quiet", "aria-label": each.name, title: `${each.name}: ${each.description}`, onclick: () => act("shortcut", { user, channel, ts: message.ts, callback_id: each.callback_id }) }, "⚡")),
+      onThread && el("button", { type: "button", class: "quiet", "aria-label": "Reply in thread", title: "Reply in thread", onclick: () => onThread(message.ts) }, "↩ Reply")),
   );
   return node;
 }
