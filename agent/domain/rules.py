@@ -22,7 +22,7 @@ from signoff.description import MAX_STORED, bounded, tool_and_arguments
 from signoff.formats import Money, in_words
 from signoff.json_paths import without
 from signoff.masks import redact_by_name
-from signoff.values import Action, Risk
+from signoff.values import FOLDER, Action, Risk
 
 OnReject = Literal["stop", "tell_model"]
 OnTimeout = Literal["expire", "escalate"]
@@ -227,7 +227,8 @@ class Rule(Checkpoint, Terms):
         labels = dict(self.labels)
         if name in labels:
             return labels[name]
-        spoken = in_words(name) if self.layout == "plain" else name
+        plain = in_words(name) if self.layout == "plain" else name
+        spoken = "in folder" if name == FOLDER else plain  # where a coding agent works; its name is ours
         return f'"{name}"' if spoken in labels.values() else spoken
 
     @property

@@ -112,6 +112,9 @@ async def test_people_decide_what_claude_code_does(hook: Hook, grace: Program) -
         "session": "5b0c9a4e-claude",
         "folder": SHOP,
     }
+    card = str(await hook.site.house.card(0))
+    assert "in folder" in card  # under a name for people
+    assert "signoff_folder" not in card
     await hook.edit(request, command="git push")
     await grace.decides(request, revision=2, reason="Without force")
     answer = await hook.answer(waiting)
