@@ -10,6 +10,7 @@ from agent.database.pools import Database
 from agent.domain.errors import DOUBTFUL
 from agent.domain.masked_action import MaskedAction
 from agent.domain.request_view import RequestView
+from agent.domain.run import RunValues, RunView
 from agent.store import views
 from agent.usecases.due_messages import DueMessage
 from agent.usecases.undelivered import MAX_NAMED
@@ -68,7 +69,9 @@ class MessageDrawing:
             (body,) = await masking.clean_bodies(due.bodies[:1])
             return cards.week_card(body, inbox=self._inbox, delivery_id=due.id)
         told = [await self._told(due, body) for body in due.bodies]
-        hidden = await self._hidden(due) if any(map(_quotes, told)) else ()
+        run = await self._run_of(due, told)
+        told = [{**body, **_ending(run and run[0], body)} for body in told]
+        hidden = await self._hidden(due, run) if any(map(_quotes, told)) else ()
         if due.kind == "direct" and (of := due.bodies[0].get("of")) is not None:
             return await self._draw_outcome(due, str(of), told[0], hidden)
         draw = (
@@ -87,13 +90,15 @@ class MessageDrawing:
             raise SlackUnavailable("Slack has not confirmed whom to tell")
         if refusal is not None:
             return rest
-        return {**rest, "people": [whom["user"]], **await self._ending_of(due.run_id, body)}
+        return {**rest, "people": [whom["user"]]}
 
-    async def _ending_of(self, run_id: UUID | None, body: Mapping[str, Any]) -> dict[str, str]:
-        """What became of the actions, beside the agent's own words for it."""
-        run = await self._db.read(views.run_view, run_id) if run_id and body.get("line") == "answer" else None
-        words = cards.of_outcomes(run.call_outcomes) if run is not None else ""
-        return {"ending": words} if words else {}
+    async def _run_of(
+        self, due: DueMessage, told: Sequence[Mapping[str, Any]]
+    ) -> tuple[RunView, RunValues] | None:
+        """The run and what to hide of it, in one read, if its lines need either."""
+        if due.run_id is None or not any(_quotes(body) or body.get("line") == "answer" for body in told):
+            return None
+        return await self._db.read(views.run_and_values, due.run_id)
 
     async def _draw_outcome(
         self, due: DueMessage, of: str, body: Mapping[str, Any], hidden: masking.Hidden
@@ -175,14 +180,13 @@ class MessageDrawing:
     async def _view(self, request_id: UUID) -> RequestView | None:
         return await self._db.read(views.request_view, request_id)
 
-    async def _hidden(self, due: DueMessage) -> masking.Hidden:
+    async def _hidden(self, due: DueMessage, run: tuple[RunView, RunValues] | None) -> masking.Hidden:
         """Values secret by name or policy, which a result or an answer may repeat."""
         hidden: masking.Hidden = ()
         if due.request_id and (view := await self._view(due.request_id)):
             hidden = await masking.hidden_values(view)
-        if due.run_id:
-            values = await self._db.read(views.values_of, [due.run_id])
-            hidden += masking.hidden_in_run(values.get(due.run_id))
+        if run is not None:
+            hidden += masking.hidden_in_run(run[1])
         return hidden
 
     async def _draw_request(self, due: DueMessage, request_id: UUID) -> Card | None:
@@ -200,6 +204,14 @@ class MessageDrawing:
         names = await self._directory.names(cards.named_in(view))
         shown = await self._permalinks.with_card_links(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)
+
+
+def _ending(run: RunView | None, body: Mapping[str, Any]) -> dict[str, str]:
+    """What became of the actions, beside the agent's own words for it, for whoever is told of the end."""
+    if run is None or "people" not in body or body.get("line") != "answer":
+        return {}
+    words = cards.of_outcomes(run.call_outcomes)
+    return {"ending": words} if words else {}
 
 
 def _quotes(body: Mapping[str, Any]) -> bool:
