@@ -151,6 +151,14 @@ async def test_edit_then_somebody_else_approves(actors: Desk) -> None:
     await actors.ends(5, "PAID")  # it waited for people until it was edited away
 
 
+async def test_a_shortcut_is_found_behind_the_slash(actors: Desk) -> None:
+    """As in Slack, a global shortcut is offered with the commands, and opens its modal."""
+    await actors.asked(7)
+    await actors.page.locator("#composer textarea").fill("/my")
+    await actors.page.get_by_role("option", name="My approvals").click()
+    await expect(actors.page.locator("#modal")).to_contain_text("for order 7")
+
+
 async def test_two_people_make_a_quorum(actors: Desk) -> None:
     """After one of two approvals nothing runs and the card says how many are missing; the second one decides."""
     card = await actors.asked(6)

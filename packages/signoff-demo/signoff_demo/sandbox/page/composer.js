@@ -11,7 +11,7 @@ export function composer(form, { where, label }) {
   });
   const send = el("button", { class: "button primary", type: "submit", "aria-label": "Send" }, "Send");
   form.replaceChildren(list, box, send);
-  const suggestions = suggester(box, list);
+  const suggestions = suggester(box, list, (callback_id) => act("shortcut", { user: where().user, callback_id }));
   const grow = () => {
     box.style.height = "auto";
     box.style.height = `${Math.min(box.scrollHeight + 2, 200)}px`;
@@ -67,7 +67,10 @@ const name = (command) => (typeof command === "string" ? command : command.comma
 function offers(text) {
   const slash = /^\/\S*$/.exec(text);
   if (slash) {
-    return workspace.commands.filter((each) => name(each).startsWith(slash[0])).map((each) => ({ insert: `${name(each)} `, title: name(each), note: [each.usage_hint, each.description].filter(Boolean).join(" · ") }));
+    const commands = workspace.commands.filter((each) => name(each).startsWith(slash[0])).map((each) => ({ insert: `${name(each)} `, title: name(each), note: [each.usage_hint, each.description].filter(Boolean).join(" · ") }));
+    const typed = slash[0].slice(1).toLowerCase(); // shortcuts stand behind "/", too, and work in threads
+    const shortcuts = workspace.shortcuts.filter((each) => each.type === "global" && each.name.toLowerCase().startsWith(typed)).map((each) => ({ shortcut: each.callback_id, insert: "", title: `⚡ ${each.name}`, note: each.description }));
+    return [...commands, ...shortcuts];
   }
   const at = /(?:^|\s)@(\w*)$/.exec(text);
   if (!at) return [];
@@ -75,7 +78,7 @@ function offers(text) {
   return everybody.filter((each) => each.name?.toLowerCase().startsWith(at[1].toLowerCase())).map((each) => ({ insert: `${text.slice(0, text.length - at[1].length)}${each.name} `, title: `@${each.name}`, note: each.real_name }));
 }
 
-function suggester(box, list) {
+function suggester(box, list, press) {
   let current = [];
   let at = 0;
   const hide = () => {
@@ -86,6 +89,7 @@ function suggester(box, list) {
   const take = (offer) => {
     box.value = offer.insert;
     hide();
+    if (offer.shortcut) press(offer.shortcut);
     box.focus();
   };
   const draw = () => {
