@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, LiteralString, cast
 
 import psycopg
+from psycopg.abc import PQGen
 from sqlalchemy import BindParameter, SelectBase, TextClause
 from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,6 +20,26 @@ def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
     """Valid only while the caller holds `connection`."""
     raw = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
     return cast("psycopg.AsyncConnection[Any]", raw)
+
+
+@asynccontextmanager
+async def pipeline(raw: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+    """Send the block's statements in one round trip, which its end awaits. Raises the driver's errors."""
+    raw._pipeline = _Pipeline(raw)  # noqa: SLF001 - psycopg has no way to ask for another class
+    async with raw.pipeline():
+        yield
+
+
+class _Pipeline(psycopg.AsyncPipeline):
+    """A pipeline whose last message is its Sync.
+
+    psycopg adds a Flush. PostgreSQL ends its timer of idle transactions at any message and begins it only with the
+    answer to a Sync, so a stopped process would keep its locks for ever.
+    """
+
+    def _fetch_gen(self, *, flush: bool) -> PQGen[None]:
+        del flush  # Sync flushes
+        return super()._fetch_gen(flush=False)
 
 
 @cache

@@ -20,7 +20,7 @@ from sqlalchemy import CursorResult, Executable, TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.address import Address
-from agent.database.driver import Statement, driver_of, sql_of
+from agent.database.driver import Statement, driver_of, pipeline, sql_of
 from agent.database.errors import (
     BudgetExceeded,
     DatabaseError,
@@ -127,7 +127,7 @@ class Transaction:
     async def _send(self, *, commit: bool = False) -> None:
         statements, self._writes = list(self._writes.statements()), Writes()
         begin, last = self.unbegun, self._raw.cursor()
-        async with self._raw.pipeline(), self._raw.cursor() as cursor:
+        async with pipeline(self._raw), self._raw.cursor() as cursor:
             if begin:
                 await cursor.execute("BEGIN", prepare=False)
             for statement, parameters in statements:
@@ -249,7 +249,7 @@ async def fetch(connection: Connection, statement: Statement, **parameters: Any)
 async def query(connection: Connection, *statements: Statement, **parameters: Any) -> list[list[Any]]:
     """Send statements with the same ``parameters`` in one round trip; each sees the locks and results before it."""
     raw, begin = _driver(connection), _unbegun(connection)
-    async with raw.pipeline():
+    async with pipeline(raw):
         if begin:
             await raw.execute("BEGIN", prepare=False)
         cursors = [raw.cursor(row_factory=namedtuple_row) for _ in statements]

@@ -254,6 +254,23 @@ async def test_server_lets_go_by_itself(ready: Database, owner: Owner) -> None:
                 assert (await connection.execute(text(f"SHOW {name}"))).scalar_one() == expected
 
 
+async def test_server_ends_a_pipelined_transaction_that_stops(ready: Database, owner: Owner) -> None:
+    """What several statements in one round trip have locked is free again soon after their process stops."""
+    soon = text("SET LOCAL idle_in_transaction_session_timeout = 100")
+    with pytest.raises(DatabaseUnavailable):
+        async with ready.transaction() as tx:
+            _ = await query(tx, soon, INSERT, channel="C1")
+            backend = backend_of(tx)
+
+            async def is_gone() -> bool:
+                found = owner.execute("SELECT FROM pg_stat_activity WHERE pid = %s", [backend])
+                return found.fetchone() is None
+
+            await eventually(is_gone)
+            await tx.execute(INSERT, {"channel": "C2"})
+    assert await channels(ready) == []
+
+
 async def test_pool_exhausted(ready: Database) -> None:
     """When all connections for clicks are taken, the next click fails within its 0.4 s."""
     async with AsyncExitStack() as stack:
