@@ -64,6 +64,7 @@ from agent.store.views.run_lists import (
 from agent.store.views.runs import (
     CancelContext,
     cancel_context,
+    has_unknown_thread,
     messages,
     recent_runs,
     root_of_run,

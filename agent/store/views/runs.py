@@ -160,6 +160,12 @@ async def run_in_thread(connection: Connection, team_id: str, channel_id: str, t
     return found
 
 
+async def has_unknown_thread(connection: Connection, team_id: str, channel_id: str) -> bool:
+    """Return whether a run's first message may stand in this channel without its time being stored yet."""
+    found = await connection.execute(_UNKNOWN_THREAD, {"team": team_id, "channel": channel_id})
+    return bool(found.scalar_one())
+
+
 async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
     """Return all messages of a run in their order; none if the run is unknown."""
     return tuple(message_of(row) for row in await fetch(connection, MESSAGES, runs=[run_id]))
@@ -269,6 +275,11 @@ _RUN_AND_VALUES = _RUN.add_columns(
 ).join_from(agent_run, _values_of_run, _values_of_run.c.root == agent_run.c.id, isouter=True)
 _IN_THREAD = text("""
 SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
+""")
+_UNKNOWN_THREAD = text("""
+SELECT EXISTS (SELECT FROM delivery
+               WHERE state = 'pending' AND kind = 'run_root' AND ts IS NULL
+                 AND team_id = :team AND channel_id = :channel)
 """)
 MESSAGES = text("""
 SELECT run_id, seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at

@@ -95,11 +95,16 @@ async def _replace_deleted(ctx: ListenerContext, channel_id: str, ts: str) -> No
 
 
 async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:
-    """False: no run's thread. `tell`: answer refused writers, for one of two events."""
-    team_id = ctx.directory.own_team_id
+    """False: no run's thread. `tell`: answer refused writers, for one of two events.
+
+    Raises SlackUnavailable if the thread may be of a run whose first message Slack has posted and not yet told us of.
+    """
+    here = ctx.directory.own_team_id, message.channel_id
     async with ctx.in_budget():
-        run_id = await ctx.db.read(views.run_in_thread, team_id, message.channel_id, message.thread_ts or "")
+        run_id = await ctx.db.read(views.run_in_thread, *here, message.thread_ts or "")
         if run_id is None:
+            if message.under_own and await ctx.db.read(views.has_unknown_thread, *here):
+                raise SlackUnavailable("the thread may be of a run")
             return False
         problem = await _add(ctx, run_id, message)
     if problem and tell:
@@ -134,7 +139,10 @@ _MENTION = re.compile(r"\s*<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>[\s:,]*")
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A person's message, without a leading mention of us. `direct`: in the person's conversation with the app."""
+    """A person's message, without a leading mention of us.
+
+    `direct`: in the person's conversation with the app. `under_own`: the thread may begin with a message of ours.
+    """
 
     person: Person
     channel_id: str
@@ -142,6 +150,7 @@ class IncomingMessage:
     thread_ts: str | None
     words: str
     direct: bool
+    under_own: bool
 
     @property
     def key(self) -> str:
@@ -168,6 +177,7 @@ class IncomingMessage:
             event.get("thread_ts"),
             unescape(text).strip(),
             direct=event.get("channel_type") == "im",
+            under_own=event.get("parent_user_id") in (None, ctx.directory.own_bot_user_id),
         )
 
 

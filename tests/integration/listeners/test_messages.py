@@ -166,6 +166,20 @@ async def test_a_message_is_not_lost_when_slack_does_not_tell_who_wrote_it(house
     assert await heard(house, run_id) == [("and order 8?", ADA)]
 
 
+@pytest.mark.budgets
+async def test_a_reply_is_not_lost_while_the_thread_is_not_known(house: House) -> None:
+    """A reply that comes before Slack's answer about the run's first message is sent again, and then it counts."""
+    run_id, ts = await thread_of_a_run(house)
+    house.owner.execute("UPDATE agent_run SET thread_ts = NULL WHERE id = %s", (run_id,))
+    house.slack.person("U0ADA").say("C0AGENTS", "and order 8?", thread_ts=ts)
+    await house.slack.wait_for(lambda: [e for e in house.slack.deliveries.events if not e.report.acked])
+    house.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (ts, run_id))
+    await house.slack.wait_for(
+        lambda: any(e.attempt and e.report.acked for e in house.slack.deliveries.events), 20
+    )
+    assert await heard(house, run_id) == [("and order 8?", ADA)]
+
+
 async def test_every_event_is_acknowledged(house: House) -> None:
     """Events that nothing is done about are answered, so that Slack does not call the app broken."""
     house.slack.person("U0ADA").open_home()
