@@ -18,6 +18,8 @@ TIDY = MANAGER.partition("data_manager ")[2]
 DELETION, NOTIFICATION = "Delete 50 records", "send_notification"
 MOVE = "move house"
 DONE = "has been made"
+WAITS = "manual review"
+"""The agent says so once the order is held for its refund: a question before that would hear that it is paid."""
 RESTART_SECONDS = 60.0
 
 
@@ -151,7 +153,7 @@ CRASHED = Scene(
             lambda seen: seen.said(_task(6), "PENDING_REFUND"),
             "Ask for the status as Ada",
             {"as": ADA, "reply": "what is the status of order 6?"},
-            lambda seen: seen.run(_task(6)),
+            lambda seen: seen.run(_task(6)) if seen.said(_task(6), WAITS) else None,
         ),
         Step(
             "As *Grace*, press *Approve*. The card counts 1 of 2.",
