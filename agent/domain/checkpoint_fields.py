@@ -293,9 +293,6 @@ def _ids(value: Any, shape: str, words: set[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
-# ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
-
-
 _NAME = re.compile(r"(?:(?:args|facts)\.)?[^.\s\x00]+\Z")
 
 
