@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -111,10 +111,11 @@ def _path(name: str, column: int) -> tuple[str, ...]:
 
 def value_at(path: tuple[str, ...], roots: Mapping[str, Any]) -> Any:
     """Return the value at a path that starts with args or facts, or MISSING if there is none."""
-    return _walk(path, roots, NO_MONEY)[0]
+    return value_and_money_at(path, roots, NO_MONEY)[0]
 
 
-def _walk(path: tuple[str, ...], value: Any, money: Money) -> tuple[Any, Money]:
+def value_and_money_at(path: Sequence[str], value: Any, money: Money) -> tuple[Any, Money]:
+    """As `value_at`, with what is declared as money there."""
     for step in path:
         found = _step(value, step)
         if found is MISSING:
@@ -124,7 +125,7 @@ def _walk(path: tuple[str, ...], value: Any, money: Money) -> tuple[Any, Money]:
 
 
 def _show(path: tuple[str, ...], roots: Mapping[str, Any], money: Money) -> str:
-    value, declared = _walk(path, roots, money)
+    value, declared = value_and_money_at(path, roots, money)
     if value is MISSING:
         return f"⟨missing: {'.'.join(path)}⟩"
     try:

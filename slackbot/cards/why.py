@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from agent.domain.explanation import ExplainedCheckpoint, WhyAsked, paths_read
 from agent.domain.request_view import RequestView
 from agent.domain.rules import DERIVED
 from agent.domain.short_ids import short_id
-from signoff.formats import NO_MONEY
+from agent.domain.templates import MISSING, value_and_money_at
+from signoff.formats import Money
 from slackbot.cards import inert, json_text, limits, scalars
 
 TITLE = "Why am I asked?"
 MAX_WHY = 500
 MAX_VALUE = 200
-_MISSING = object()
 
 
 def lines(view: RequestView, why: WhyAsked | None) -> list[str]:
@@ -41,24 +40,12 @@ def _checkpoint(explained: ExplainedCheckpoint) -> str:
 
 def _value(view: RequestView, path: str) -> str:
     """`facts.price is 1,499.00`."""
-    root, *steps = re.findall(r"\w+", path)
-    money = view.money_in(root) if root in ("args", "facts") else NO_MONEY
     known = {
         "args": json_text.arguments_of(view.action),
         "facts": view.facts or {},
         "agent": view.agent,
         "requester": view.requester.user_id if view.requester else None,
     }
-    value: Any = known[root]
-    for step in steps:
-        value, money = _at(value, step), money.below(int(step) if step.isdigit() else step)
-    said = "missing" if value is _MISSING else scalars.words(value, money)
+    value, money = value_and_money_at(re.findall(r"\w+", path), known, Money.declared(view.rule.money))
+    said = "missing" if value is MISSING else scalars.words(value, money)
     return inert.line(f"{path} is {said}", MAX_VALUE)
-
-
-def _at(value: Any, step: str) -> Any:
-    if isinstance(value, Mapping):
-        return value.get(step, _MISSING)
-    if isinstance(value, list | tuple) and step.isdigit() and int(step) < len(value):
-        return value[int(step)]
-    return _MISSING
