@@ -26,12 +26,23 @@ class ExplainedCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfitGrant:
+    """A live grant and why it does not cover a call, with the audience that may know of it."""
+
+    id: UUID
+    because: str
+    team_id: str
+    channel_id: str
+    approvers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WhyAsked:
     """``rule``: None for one that nobody wrote. ``others`` and ``grants`` are of now, while people have to decide."""
 
     rule: ExplainedCheckpoint | None
     others: tuple[ExplainedCheckpoint, ...] = ()
-    grants: tuple[tuple[UUID, str], ...] = ()
+    grants: tuple[UnfitGrant, ...] = ()
 
 
 def explain(policy: Policy, given: Inputs) -> list[ExplainedCheckpoint]:

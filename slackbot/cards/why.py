@@ -30,7 +30,7 @@ def _lines(view: RequestView, why: WhyAsked) -> Iterator[str]:
         yield _checkpoint(why.rule)
         yield from (_value(view, path) for path in paths_read(view.rule.when or ""))
     yield from (f"Limit {limits.line(view, each)}" for each in limits.in_order(view) if each.reached)
-    yield from (f"Grant {short_id(grant)} does not cover it: {because}" for grant, because in why.grants)
+    yield from (f"Grant {short_id(each.id)} does not cover it: {each.because}" for each in why.grants)
     yield from map(_checkpoint, why.others)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain import eligibility
 from agent.domain.errors import GrantRefused, NotFound, OutdatedPolicy, Refusal, Refused
+from agent.domain.explanation import UnfitGrant
 from agent.domain.facts import Facts
 from agent.domain.grants import CallToCover, Grant
 from agent.domain.masked_action import MaskedAction
@@ -44,6 +45,8 @@ POLICY_UNREADABLE = (
 )
 NOT_SHOWN = "Part of this call is hidden, so similar calls cannot be allowed. You can still approve this one."
 ENDED = "This grant has already ended."
+
+Known = TypeVar("Known", LiveGrant, UnfitGrant)
 
 
 async def check_giver(directory: Directory, person: Person, view: RequestView) -> None:
@@ -131,9 +134,14 @@ async def save(
 
 async def revocable(db: Database, directory: Directory, person: Person) -> list[LiveGrant]:
     """Return the live grants that a person may revoke; administrators all. Raises Refused for non-members."""
+    return await revocable_among(directory, person, await db.read(views.live_grants))
+
+
+async def revocable_among(directory: Directory, person: Person, among: Sequence[Known]) -> list[Known]:
+    """Return those of some grants that a person may revoke. Raises Refused for non-members."""
     if (standing := await directory.identify(person)).refusal is not None:
         raise Refused(standing.refusal)
-    found = [each for each in await db.read(views.live_grants) if each.team_id == directory.own_team_id]
+    found = [each for each in among if each.team_id == directory.own_team_id]
     if not found or await directory.is_admin(person):
         return found
     audiences = {(each.approvers, each.channel_id) for each in found}

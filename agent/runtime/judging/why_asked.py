@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from uuid import UUID
 
-from agent.domain.explanation import WhyAsked, explain, explain_rule
+from agent.domain.explanation import UnfitGrant, WhyAsked, explain, explain_rule
 from agent.domain.facts import Facts
 from agent.domain.grants import GRANT, CallToCover
 from agent.domain.judgement import Inputs, ToolTraits
@@ -38,7 +37,7 @@ async def why_asked(services: Services, view: RequestView) -> WhyAsked | None:
     return WhyAsked(written, tuple(others), tuple([each async for each in _grants(services, view)]))
 
 
-async def _grants(services: Services, view: RequestView) -> AsyncIterator[tuple[UUID, str]]:
+async def _grants(services: Services, view: RequestView) -> AsyncIterator[UnfitGrant]:
     """Live ones of this agent, tool and checkpoint, each with why it does not cover this."""
     agent = services.registry.find(view.agent)
     tool = agent.tool(view.action.tool) if agent else None
@@ -59,4 +58,6 @@ async def _grants(services: Services, view: RequestView) -> AsyncIterator[tuple[
     for each in await services.db.read(stored_grants.read, [found.id for found in live]) if live else []:
         if (allowed := grants.granted(each)) is not None:
             exhausted = allowed.exhausted(each.at, each.uses, each.used_sum, allowed.amount(call))
-            yield each.id, allowed.objection(call) or exhausted or FITS
+            because = allowed.objection(call) or exhausted or FITS
+            place = each.destination
+            yield UnfitGrant(each.id, because, place.team_id, place.channel_id, each.approvers)

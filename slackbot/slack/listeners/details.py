@@ -105,7 +105,7 @@ async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page:
     nonce = await requests.create_place(ctx.db, request_id, "modal", person)
     clean = await ctx.permalinks.with_card_links(await clean_view(replace(view, place_nonce=nonce)))
     names = await ctx.directory.names(named_in(view))
-    why = await masked_why(ctx.services, view)
+    why = await masked_why(ctx.services, ctx.directory, person, view)
     return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names, asked_because=why)
 
 

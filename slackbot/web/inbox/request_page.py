@@ -329,7 +329,7 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
         approval_objection=_objection(view, standing, Verdict.APPROVE),
         may_withdraw=view.status is RequestStatus.WAITING and who.person == view.requester,
         withheld=unreadable(view) or "",
-        why=why.lines(view, await masked_why(ctx.services, true)),
+        why=why.lines(view, await masked_why(ctx.services, directory, who.person, true)),
         fields=_fields(ctx, view) if view.rule.allow_edit and not objection else (),
         following=following,
         left=left,
