@@ -7,7 +7,7 @@ of it, and only then are those values cut (`shown`): nobody recognises half a se
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from signoff.canonical import canonical_bytes
 from signoff.formats import NO_MONEY, Money
@@ -51,14 +51,21 @@ def _nothing(_: str) -> Sequence[TextSpan]:
     return ()
 
 
-def tool_and_arguments(
+class InWords(NamedTuple):
+    """An action in words, as they are stored. ``whole``: the arguments whose values are not cut there."""
+
+    text: str
+    whole: frozenset[str]
+
+
+def action_in_words(
     tool: str,
     arguments: Mapping[str, Any],
     money: Money = NO_MONEY,
     called: Callable[[str], str] = str,
     *,
     hidden: int = 0,
-) -> str:
+) -> InWords:
     """`deploy · region: eu, count: 5`, and last a gate's command. `arguments` are already masked.
 
     Those that cannot be shown are counted, with the ``hidden`` ones. ``called``: what an argument is called.
@@ -67,6 +74,7 @@ def tool_and_arguments(
     told = {name: value for name, value in arguments.items() if command is None or name != COMMAND}
     last = [_cuttable(command)] if command is not None else []
     named: list[str] = []
+    whole: set[str] = set()
     room = MAX_LINE - len(tool) - sum(len(shown(each)) for each in last)
     for name, value in told.items():
         piece = named_value(name, value, money.below("args", name), called(name))
@@ -75,9 +83,11 @@ def tool_and_arguments(
             hidden += len(told) - len(named)
             break
         named.append(piece)
+        if is_whole(piece):
+            whole.add(name)
     if hidden:
         named.append(f"… (+{hidden:,} argument{'' if hidden == 1 else 's'})")
-    return " · ".join([tool, *([", ".join(named)] if named else []), *last])
+    return InWords(" · ".join([tool, *([", ".join(named)] if named else []), *last]), frozenset(whole))
 
 
 def named_value(name: str, value: Any, money: Money = NO_MONEY, label: str = "") -> str:
@@ -130,6 +140,11 @@ def shown_value(value: Any, money: Money = NO_MONEY) -> str:
         quotation = _between_marks(value.translate(_NO_MARKS), _within_bound)
         return quotation if len(quotation) <= MAX_QUOTED + 2 else f"{_BEGIN}{quotation}{_END}"
     return _cuttable(_text(value))
+
+
+def is_whole(piece: str) -> bool:
+    """Whether a value in words has no long text, which `shown` would cut."""
+    return _BEGIN not in piece
 
 
 def _within_bound(text: str) -> str:

@@ -34,7 +34,7 @@ from agent.domain.rules import (
     on_reject_by_risk,
 )
 from signoff.canonical import plain_json
-from signoff.description import tool_and_arguments
+from signoff.description import action_in_words
 from signoff.errors import MalformedArguments
 from signoff.formats import Money
 from signoff.masks import redact_by_name
@@ -245,7 +245,7 @@ class Policy:
 
     def _unasked(self, action: Action) -> str:
         arguments = redact_by_name(action.arguments).value
-        return tool_and_arguments(action.tool, arguments, Money.declared(self.defaults.money))
+        return action_in_words(action.tool, arguments, Money.declared(self.defaults.money)).text
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)

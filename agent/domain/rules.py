@@ -16,9 +16,9 @@ from pydantic import (
 
 from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
-from agent.domain.templates import placeholder_names, render, render_link
+from agent.domain.templates import describe, placeholder_names, render_link
 from signoff.canonical import canonical_bytes
-from signoff.description import MAX_STORED, bounded, tool_and_arguments
+from signoff.description import MAX_STORED, InWords, action_in_words, bounded
 from signoff.formats import Money, in_words
 from signoff.json_paths import without
 from signoff.masks import redact_by_name
@@ -242,13 +242,19 @@ class Rule(Checkpoint, Terms):
 
         To be shown by `signoff.description.shown`.
         """
+        return self.described(action, facts).text
+
+    def described(self, action: Action, facts: Mapping[str, Any] | None) -> InWords:
+        """`describe`, with the names of the arguments that it shows whole."""
         arguments, money = redact_by_name(action.arguments, self.redact).value, Money.declared(self.money)
         if self.description_template is None:
             told = without(arguments, self.hidden, "args")
             tool = in_words(action.tool) if self.layout == "plain" else action.tool
-            return tool_and_arguments(tool, told.values, money, self.called, hidden=told.left_out)
+            return action_in_words(tool, told.values, money, self.called, hidden=told.left_out)
         known = redact_by_name(facts, self.redact, "facts").value
-        return bounded(render(self.description_template, arguments, known, money), MAX_STORED)
+        text, whole = describe(self.description_template, arguments, known, money)
+        stored = bounded(text, MAX_STORED)
+        return InWords(stored, whole if stored == text else frozenset())
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
         """None without a template, or if a value is missing."""

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from signoff.canonical import canonical_bytes
-from signoff.description import own_words, shown_value
+from signoff.description import InWords, is_whole, own_words, shown_value
 from signoff.errors import MalformedArguments
 from signoff.formats import NO_MONEY, Money
 
@@ -77,10 +77,22 @@ def render(
     template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None, money: Money = NO_MONEY
 ) -> str:
     """A missing value shows as `⟨missing: args.x⟩`. Raises ValueError."""
+    return describe(template, args, facts, money).text
+
+
+def describe(
+    template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None, money: Money = NO_MONEY
+) -> InWords:
+    """`render`, with the names of the arguments that it shows whole. Raises ValueError."""
     roots = {"args": args, "facts": facts or {}}
-    return "".join(
-        own_words(part) if path is None else _show(path, roots, money) for part, path in parts(template)
-    )
+    pieces: list[str] = []
+    whole: set[str] = set()
+    for part, path in parts(template):
+        piece = own_words(part) if path is None else _show(path, roots, money)
+        pieces.append(piece)
+        if path is not None and path[0] == "args" and len(path) == 2 and is_whole(piece):
+            whole.add(path[1])
+    return InWords("".join(pieces), frozenset(whole))
 
 
 @lru_cache(maxsize=1024)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.domain import templates
 from agent.domain.request import EXTERNAL
 from agent.domain.request_view import RequestView
-from signoff.description import command_line, named_value, shown_value
+from signoff.description import command_line, without_command
+from signoff.description import shown as stored_as_shown
 from signoff.errors import MalformedArguments
 from signoff.formats import Money
 from signoff.json_paths import without
@@ -56,10 +55,11 @@ def shown(
     """``title_shown``: the whole title is above, so that its arguments are left out; ``whole``: none is hidden."""
     found = readable(view)
     rest = without(found.values, () if whole else view.rule.hidden, "args")
+    in_title = _in_title(view) if title_shown else frozenset()
     told = {
         name: value
         for name, value in rest.values.items()
-        if not (title_shown and _is_in_title(view, name, value, found.money))
+        if name not in in_title or isinstance(value, Mapping | list | tuple) or scalars.looks_typed(value)
     }
     command, is_cut = _command(found.command)
     if not told:
@@ -106,19 +106,18 @@ def _of_question(view: RequestView, values: Mapping[str, Any], money: Money) -> 
     return ReadableArguments({} if given is None else {about: given}, money)
 
 
-def _is_in_title(view: RequestView, name: str, value: Any, money: Money) -> bool:
-    """Whether the title shows the whole value, and not as one of another type."""
-    if view.is_question or isinstance(value, Mapping | list | tuple) or scalars.looks_typed(value):
-        return False
-    template = view.rule.description_template
+def _in_title(view: RequestView) -> frozenset[str]:
+    """The arguments that the title shows whole: none, unless it is what the rule makes of them now."""
+    if view.is_question:
+        return frozenset()
     try:
-        if template is None:
-            piece = re.escape(named_value(name, value, money.below(name), view.rule.called(name)))
-            return re.search(rf"(?: · |, ){piece}(?:, | · |\Z)", view.description) is not None
-        named = ("args", name) in {path for _, path in templates.parts(template)}
-        return named and shown_value(value, money.below(name)) in view.description
+        text, whole = view.rule.described(view.action, view.facts)
     except (MalformedArguments, ValueError):
-        return False
+        return frozenset()
+    titles = (
+        without_command(each, view.action.arguments) for each in (stored_as_shown(text), view.description)
+    )
+    return whole if len(set(titles)) == 1 else frozenset()
 
 
 def _command(command: str | None) -> tuple[list[Json], bool]:

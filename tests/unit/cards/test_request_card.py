@@ -29,6 +29,7 @@ from slackbot.cards import (
     run_line,
     thread_line,
 )
+from slackbot.masking import clean_view
 from tests.rendered import above_the_buttons
 from tests.unit.cards.conftest import RULE
 
@@ -105,6 +106,40 @@ def test_an_argument_is_left_out_only_where_the_title_shows_all_of_it(
     card = request_card(replace(view, rule=rule, description=said))
     referee.judge(card)
     assert ("order_id: " in referee.words(card.blocks)) == shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "template", "own_words"),
+    [
+        # The title has no room for `zip`, which another argument's text seems to name.
+        (
+            {"a": "for you, zip: 15, now", **{f"b{n}": "y" * 50 for n in range(9)}, "c": "z" * 58, "zip": 15},
+            None,
+            None,
+        ),
+        ({"zip": 15}, None, "Refund 1 item · zip: 15, please"),
+        ({"zip": 5}, "Refund {args.zip}", "Refund 15"),  # an older policy's title
+    ],
+)
+def test_what_only_seems_to_be_in_the_title_is_among_the_arguments(
+    samples: Any, referee: Any, arguments: Any, template: str | None, own_words: str | None
+) -> None:
+    """Another argument's text, somebody's own words and a part of the title do not stand for an argument."""
+    view = samples.view(arguments=arguments, description_template=template)
+    said = own_words or stored_as_shown(view.rule.describe(view.action, view.facts))
+    card = request_card(replace(view, description=said))
+    referee.judge(card)
+    assert f"• zip: {arguments['zip']}" in above_the_buttons(card.blocks)
+
+
+async def test_arguments_that_a_generated_title_has_are_left_out(samples: Any) -> None:
+    """Masked ones, too, and those beside a gate's command; a text that looks like a number is named again."""
+    arguments = {"zip": 15, "password": "hunter2", "signoff_command": ["ls", "-l"], "text": "15"}
+    view = samples.view(arguments=arguments)
+    view = await clean_view(replace(view, description=view.rule.describe(view.action, view.facts)))
+    lines = above_the_buttons(request_card(view).blocks)
+    at = lines.index("Arguments of process_refund")
+    assert lines[at + 1 : at + 3] == ['• text: "15"', "` ls -l"]
 
 
 def test_own_words_that_repeat_the_card_are_only_in_details(samples: Any, referee: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from signoff import formats
-from signoff.description import tool_and_arguments
+from signoff.description import action_in_words
 from signoff.formats import NO_MONEY, Money
 
 
@@ -73,10 +73,10 @@ def test_a_path_names_one_value_or_those_of_a_list(
 def test_an_action_without_a_template_shows_declared_money_only() -> None:
     """The tool's name and its arguments write what policy declares as money; a name alone means nothing."""
     arguments = {"order_id": 12345, "amount": 1899, "price": 2}
-    assert tool_and_arguments("refund", arguments) == "refund · order_id: 12345, amount: 1899, price: 2"
+    assert action_in_words("refund", arguments).text == "refund · order_id: 12345, amount: 1899, price: 2"
     money = Money.declared(["args.amount", "facts.price"])
     assert (
-        tool_and_arguments("refund", arguments, money)
+        action_in_words("refund", arguments, money).text
         == "refund · order_id: 12345, amount: 1,899.00, price: 2"
     )
 
