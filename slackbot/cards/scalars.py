@@ -66,7 +66,7 @@ def amounts(view: RequestView) -> str:
     return ", ".join(
         f"{inert.line(view.rule.called(name), 30)} {shown}{currency}"
         for name, shown, currency in found
-        if shown not in view.description
+        if not re.search(rf"(?<![\d.,-]){re.escape(shown)}(?![\d.,]*\d)", view.description)
     )
 
 

@@ -83,4 +83,5 @@ def test_money_among_the_facts_is_said_where_the_title_does_not() -> None:
     view = make_view(facts=facts, money=("facts.price", "facts.lines.cost", "facts.fee", "args.amount"))
     assert scalars.amounts(view) == "price 5.00 EUR, lines cost 1.00, lines cost 2.00 USD"
     assert scalars.amounts(replace(view, description="Refund 5.00")) == "lines cost 1.00, lines cost 2.00 USD"
+    assert scalars.amounts(replace(view, description="Refund 15.00 or 5.001")).startswith("price 5.00 EUR")
     assert scalars.amounts(make_view(facts=facts, money=())) == ""
