@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+from signoff.description import whole_words
 from signoff.values import Person
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Json
@@ -67,8 +68,8 @@ NOWHERE = Carried("")
 
 
 def _shorter(quoted: Quotation, by: int) -> Quotation:
-    # Half of what is too much may be escapes, so this is repeated.
-    kept = quoted.text[: -max(1, (by + 1) // 2)]
+    # Half of what is too much may be escapes, so this is repeated. Nobody recognises half a secret.
+    kept = whole_words(quoted.text[: -max(1, (by + 1) // 2)])
     return replace(quoted, text=kept, omitted=quoted.omitted + len(quoted.text) - len(kept))
 
 

@@ -131,9 +131,9 @@ _BEGIN = re.compile(rf"(?:-{{2,5}} ?)?BEGIN {_KEY}(?: ?-{{2,5}})?")
 _END = re.compile(rf"(?:-{{2,5}} ?)?END {_KEY}(?: ?-{{2,5}})?")
 _PUTTY = re.compile(r"PuTTY-User-Key-File-\d")
 _PUTTY_END = re.compile(r"Private-(?:MAC|Hash): ?[0-9a-f]*")
-# Base64, line breaks (also escaped) and headers such as "DEK-Info: AES,1F".
-_BODY = re.compile(r"[A-Za-z0-9+/=:,\-\s\\⏎]*")
-_NOT_BODY = re.compile(r"[^A-Za-z0-9+/=:,\-\s\\⏎]")
+# Base64, line breaks (also escaped or of quoted lines) and headers such as "DEK-Info: AES,1F".
+_BODY = re.compile(r"[A-Za-z0-9+/=:,\-\s\\⏎>]*")
+_NOT_BODY = re.compile(r"[^A-Za-z0-9+/=:,\-\s\\⏎>]")
 _LONGEST_KEY = 20_000
 
 

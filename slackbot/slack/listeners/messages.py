@@ -24,7 +24,7 @@ from slackbot.cards.command_names import AGENT
 from slackbot.reviewing.members import NotAMember, check_member
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.middleware import objection
-from slackbot.slack.listeners.run_starts import begin, misunderstood, split, start, unescape
+from slackbot.slack.listeners.run_starts import author_of, begin, misunderstood, split, start, unescape
 from slackbot.slack_api.client import SlackUnavailable
 
 NOT_HERE = (
@@ -160,18 +160,17 @@ class IncomingMessage:
     @classmethod
     def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
         """`None` unless a person wrote it now: for edits, joins, bots and our own."""
-        user = event.get("user")
-        if event.get("subtype") not in _MESSAGE_SUBTYPES or event.get("bot_id") or not isinstance(user, str):
+        author = author_of(event, ctx)
+        if event.get("subtype") not in _MESSAGE_SUBTYPES or event.get("bot_id") or author is None:
             return None
-        if user == ctx.directory.own_bot_user_id:
+        if author.user_id == ctx.directory.own_bot_user_id:
             return None
         text = event.get("text") or ""
         called = _MENTION.match(text)
         if called and called["user"] == ctx.directory.own_bot_user_id:
             text = text[called.end() :]
-        team_id = event.get("user_team") or event.get("source_team") or event.get("team")
         return cls(
-            Person(team_id or ctx.directory.own_team_id, user),
+            author,
             event["channel"],
             event["ts"],
             event.get("thread_ts"),

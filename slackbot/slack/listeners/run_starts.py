@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from agent.domain.errors import DOUBTFUL
 from agent.runtime.agents import Agent
 from agent.store import views
 from agent.usecases.runs import QuotedMessage
@@ -17,6 +19,10 @@ from slackbot.reviewing import run_starts
 from slackbot.reviewing.members import NotAMember
 from slackbot.reviewing.run_starts import NotStarted, Requester
 from slackbot.slack.listeners.context import ListenerContext
+
+AUTHOR_UNKNOWN = (
+    "Slack did not confirm who wrote this message, so nothing was started. Please try again in a moment."
+)
 
 
 def closest_name(word: str, known: Iterable[str]) -> str | None:
@@ -34,6 +40,18 @@ def split(text: str) -> tuple[str, str]:
 def unescape(text: str) -> str:
     """Slack escapes `&`, `<` and `>` and nothing else; undone once, `&` last."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def author_of(message: Mapping[str, Any], ctx: ListenerContext) -> Person | None:
+    """Return who wrote a message, under the workspace that Slack names; None if no user did.
+
+    The app that posts a message has a user, too, and `bot_id` with it.
+    """
+    user = message.get("user")
+    if not isinstance(user, str):
+        return None
+    team_id = message.get("user_team") or message.get("source_team") or message.get("team")
+    return Person(team_id or ctx.directory.own_team_id, user)
 
 
 async def start(
@@ -60,9 +78,9 @@ async def begin(
     quotation: Quotation | None = None,
 ) -> Card | str:
     """Returns a sentence if the run has not started."""
-    quoted = await _quoted(ctx, quotation) if quotation else None
     member = await ctx.directory.member(person)
     try:
+        quoted = await _quoted(ctx, quotation) if quotation else None
         started = await run_starts.start(
             ctx.services,
             ctx.directory,
@@ -83,7 +101,11 @@ async def begin(
 
 
 async def _quoted(ctx: ListenerContext, quotation: Quotation) -> QuotedMessage:
-    author = (await ctx.directory.member(quotation.author)).person if quotation.author else None
+    """Raises NotStarted while Slack does not confirm the author, whose own approval must not count."""
+    standing = await ctx.directory.member(quotation.author) if quotation.author else None
+    if standing is not None and standing.refusal in DOUBTFUL:
+        raise NotStarted(AUTHOR_UNKNOWN)
+    author = standing.person if standing is not None else None
     return QuotedMessage(f"{quotation.heading}\n{quoted_lines(quotation.text)}", author)
 
 

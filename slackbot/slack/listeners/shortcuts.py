@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from signoff.values import Person
 from slackbot.cards import agent_modal, skeleton_modal
 from slackbot.cards.quotation import Carried, Quotation
 from slackbot.slack.listeners import agent_form, listing
 from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.middleware import objection
 from slackbot.slack.listeners.modals import show, tell
-from slackbot.slack.listeners.run_starts import unescape
+from slackbot.slack.listeners.run_starts import author_of, unescape
 
 MY_APPROVALS = "signoff:my_approvals"
 QUOTE_MESSAGE = "signoff:start_agent_on_message"
@@ -37,21 +36,13 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
     @app.shortcut(QUOTE_MESSAGE)
     async def quote_message(ack: AsyncAck, body: dict[str, Any]) -> None:
-        quotation = _quotation(ctx, body["message"])
-        refusal: str | None = NO_WORDS
-        if quotation is not None:
+        message = body["message"]
+        text = unescape(message.get("text") or "").strip()
+        refusal = objection(text) if text else NO_WORDS
+        if refusal is None:
+            quotation = Quotation(text, None if message.get("bot_id") else author_of(message, ctx))
             form = agent_modal(agent_form.forms(ctx), carried=Carried(body["channel"]["id"], quotation))
             refusal = await show(ctx, body, form, ctx.commands.spelled(agent_form.FORM_NOT_OPENED))
         await ack()
         if refusal:
             tell(ctx, body, refusal)
-
-
-def _quotation(ctx: ListenerContext, message: Mapping[str, Any]) -> Quotation | None:
-    """An app's message has a user, too: its bot, which nobody is."""
-    text = unescape(message.get("text") or "").strip()
-    if not text:
-        return None
-    user, team = message.get("user"), message.get("user_team") or message.get("team")
-    is_person = isinstance(user, str) and not message.get("bot_id")
-    return Quotation(text, Person(team or ctx.directory.own_team_id, str(user)) if is_person else None)

@@ -11,13 +11,17 @@ import yaml
 from agent.domain.run import ProposedCall, Turn
 from agent.store import views
 from agent.usecases import requests
+from signoff.formats import quoted_lines
 from signoff.values import Person
 from slackbot.cards.quotation import MAX_CARRIED, Carried, Quotation
+from slackbot.masking import clean_text
+from slackbot.slack.listeners.run_starts import AUTHOR_UNKNOWN
 from slackbot.slack.listeners.shortcuts import MY_APPROVALS, NO_WORDS, QUOTE_MESSAGE
 from slackbot.slack_api import manifest
 from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, TEAM, question, rule
 from tests.integration.listeners.conftest import House
+from tests.integration.listeners.test_enterprise_grid import hana_joins
 
 TASK = "signoff:task/signoff:task_input"
 
@@ -110,6 +114,53 @@ async def test_a_message_without_words_starts_nothing(http_house: House) -> None
     message = http_house.slack.person("U0GRACE").say("C0AGENTS", " ")
     await http_house.slack.person("U0ADA").shortcut(QUOTE_MESSAGE, ("C0AGENTS", message["ts"]))
     await http_house.ephemeral("U0ADA", NO_WORDS)
+
+
+async def test_a_message_that_cannot_be_stored_opens_no_form(http_house: House) -> None:
+    """The sentence is the one for typed texts."""
+    message = http_house.slack.person("U0GRACE").say("C0AGENTS", "Refund \x00 order 7")
+    await http_house.slack.person("U0ADA").shortcut(QUOTE_MESSAGE, ("C0AGENTS", message["ts"]))
+    await http_house.ephemeral("U0ADA", "cannot be stored")
+    assert http_house.slack.views("U0ADA") == []
+
+
+async def test_nothing_starts_while_slack_does_not_confirm_the_author(house: House) -> None:
+    """Hana is at home in another workspace: under that one's id, her own vote would count. She is excluded later."""
+    hana_joins(house)
+    message = house.slack.person("U0HANA").say("C0AGENTS", "Refund order 7")
+    ada = house.slack.person("U0ADA")
+    await ada.shortcut(QUOTE_MESSAGE, ("C0AGENTS", message["ts"]))
+    form = await house.modal("U0ADA", "Refund order 7")
+    house.ctx.directory.forget("U0HANA")
+    house.slack.faults.error("users.info", "internal_error", times=None)
+    assert (await ada.submit(form, {TASK: "go"})).error is None
+    await house.modal("U0ADA", AUTHOR_UNKNOWN)
+    assert house.rows("SELECT count(*) FROM agent_run") == [(0,)]
+    house.slack.faults.clear()
+    house.ctx.directory.forget_everything()
+    await ada.shortcut(QUOTE_MESSAGE, ("C0AGENTS", message["ts"]))
+    form = await house.modal("U0ADA", "Refund order 7")
+    assert (await ada.submit(form, {TASK: "go"})).error is None
+    said = "SELECT author_team_id, author_user_id FROM run_message WHERE seq = 2"
+    assert house.rows(said) == [(TEAM, "U0HANA")]
+
+
+async def test_a_key_in_a_long_message_is_masked_where_the_message_is_cut() -> None:
+    """A private key without its end, each line of it quoted, and a token at the cut: neither is shown in part."""
+    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkq/hkiG9w0\n" * 200
+    cut = str(Carried("C0AGENTS", Quotation(f"Please look:\n{key}", ADA)))
+    carried = Carried.read(cut).quotation
+    assert carried is not None
+    assert carried.omitted
+    shown = await clean_text(f"{carried.heading}\n{quoted_lines(carried.text)}")
+    assert "MIIEvQ" not in shown
+    token = "ghp_" + "a1B2" * 9
+    for fill in range(2780, 2900):
+        carried = Carried.read(
+            str(Carried("C0AGENTS", Quotation("w " * (fill // 2) + f"{token} more " * 9, ADA)))
+        ).quotation
+        assert carried is not None
+        assert carried.text.split()[-1] in {"w", "more", token}
 
 
 async def test_a_guest_starts_nothing_on_a_message(http_house: House) -> None:
