@@ -87,7 +87,7 @@ class Worker:
         return found
 
     async def report(self, claims: Sequence[Claim]) -> list[bool]:
-        """AttemptReport all at once, and again what is not known to be written."""
+        """Report all at once, and again what is not known to be written."""
         return await asyncio.gather(*map(self._report, claims))
 
     async def _report(self, claim: Claim) -> bool:

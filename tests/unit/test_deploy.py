@@ -133,7 +133,7 @@ def test_the_kustomization_lists_everything_but_the_secrets() -> None:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kustomize_builds_the_manifests() -> None:
-    """Kubectl makes of them what a cluster gets: the policy's name has its digest, the image its registry."""
+    """`kubectl` makes of them what a cluster gets: the policy's name has its digest, the image its registry."""
     built = subprocess.run(
         ["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, timeout=60, check=True
     )

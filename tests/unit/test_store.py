@@ -28,14 +28,10 @@ def imports_of_row(source: str) -> Iterator[int]:
 
 
 def public_rows(source: str) -> Iterator[str]:
-    """Functions whose name has no leading underscore and that return a row, or several. Those that sort the rows they
-    are given serve the store alone.
-    """
+    """Functions whose name has no leading underscore and that return a row, or several."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             returned = ast.unparse(node.returns) if node.returns else ""
-            if "Row[" in ast.unparse(node.args):
-                continue
             if "Row[" in returned or returned in ("Any", "list[Any]", "tuple[Any, ...]"):
                 yield node.name
 
@@ -51,9 +47,9 @@ def test_rows_are_used_in_the_store_alone() -> None:
 
 
 def test_no_function_of_the_store_returns_a_row() -> None:
-    """What a use case reads is a value of a dataclass, checked by mypy."""
+    """What a use case reads is a value of a dataclass, checked by mypy. One function sorts rows for the store alone."""
     found = {path: list(public_rows(path.read_text(encoding="utf-8"))) for path in STORE.rglob("*.py")}
-    assert {name: functions for name, functions in found.items() if functions} == {}
+    assert {path.name: names for path, names in found.items() if names} == {"audit.py": ["ids_and_heads"]}
 
 
 def test_the_store_records_nothing() -> None:
@@ -74,6 +70,7 @@ def test_the_store_records_nothing() -> None:
         "async def lock(connection: Connection) -> Row[Any] | None: ...",
         "def due(connection: Connection) -> Sequence[Row[Any]]: ...",
         "def due(connection: Connection) -> Any: ...",
+        "def first(rows: Sequence[Row[Any]]) -> Row[Any]: ...",
     ],
 )
 def test_a_returned_row_is_found(planted: str) -> None:

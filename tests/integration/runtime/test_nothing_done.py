@@ -27,6 +27,7 @@ from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import history_list, request_card, run_root, thread_line
 from slackbot.web.inbox import history
 from tests.integration.runtime.conftest import ASKER, TEAM, Stage
+from tests.rendered import rendered
 from tests.unit.cards.conftest import words
 
 WHY = "order 7 has been refunded already"
@@ -63,13 +64,15 @@ async def test_people_and_the_model_read_that_nothing_was_done(stage: Staged) ->
     (call,) = await on.calls(run_id)
     await on.approve(call)
     view = await on.request(call)
-    shown = words(request_card(view).blocks)
-    assert f"🚫 Nothing was doneWhy:{WHY}" in shown
+    shown = rendered(request_card(view).blocks)
+    said = ["🚫 Nothing was done", "Why:", f"| {WHY}"]
+    at = shown.index(said[0])
+    assert shown[at : at + len(said)] == said
     (body,) = [
         row[0] for row in await on.sql("SELECT body FROM delivery WHERE body ->> 'line' = 'nothing_done'")
     ]
-    line = words(thread_line(body).blocks)
-    assert line == f"🚫 Nothing was doneWhy:{WHY}"
+    line = rendered(thread_line(body).blocks)
+    assert line == said
     async with on.db.connection() as connection:
         lines = await views.found_requests(connection, TEAM, RequestKind.DECIDED)
         events = await views.request_events(connection, view.id)
@@ -77,7 +80,7 @@ async def test_people_and_the_model_read_that_nothing_was_done(stage: Staged) ->
     assert "Approved, nothing was done" in listed
     assert "did nothing" in [each.words for each in history.steps(events)]
     assert on.model.requests[1]["messages"][-1]["content"] == f"Nothing was done: {WHY}"
-    for each in (shown, line, listed, words(run_root(await on.run(run_id)).blocks)):
+    for each in ("\n".join(shown), *line, listed, words(run_root(await on.run(run_id)).blocks)):
         assert "ailed" not in each
 
 

@@ -446,7 +446,7 @@ async def elsewhere(site: Street, key: str, folder: Path) -> asyncio.subprocess.
 async def test_a_process_that_was_killed_finds_its_request_again(
     site: Street, key: str, grace: Program, tmp_path: Path
 ) -> None:
-    """Kill -9 while it waits; started again it asks under the same key: one request, and the decision is there."""
+    """A program killed with `kill -9` as it waits asks again under the same key: one request, and its decision."""
     first = await elsewhere(site, key, tmp_path)
     request = await waiting(site)
     first.kill()
@@ -518,7 +518,7 @@ async def test_the_steps_one_by_one(site: Street, caller: Caller, grace: Program
 
 
 async def test_asking_without_waiting(site: Street, caller: Caller, grace: Program) -> None:
-    """Submit returns at once; what it asked about is concluded as soon as people have decided, not before."""
+    """`submit` returns at once; what it asked about is concluded as soon as people have decided, not before."""
     asked = await caller.submit("delete_records", ARGUMENTS, key="later")
     assert asked.status == "waiting"
     with pytest.raises(TimeoutError, match="nobody has decided yet"):

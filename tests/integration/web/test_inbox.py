@@ -746,7 +746,7 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
     assert "Everybody’s decisions" in reader.words
     ids = await porch.house.column("SELECT id::text FROM approval_request ORDER BY id")
     alike = ids[0][: next(at for at in range(36) if ids[0][at] != ids[1][at])]
-    await reader.open(f"/inbox/history?q={alike}")
+    await reader.open(f"/inbox/history?q={alike}&sort=oldest")
     assert {"0", "1"} <= set(re.findall(r"for order (\d+)</a>", reader.page))
     assert (await reader.open(f"/inbox/count/history?q={alike}")).text == str(
         sum(each.startswith(alike) for each in ids)

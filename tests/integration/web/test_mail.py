@@ -242,7 +242,7 @@ def test_mail_that_cannot_be_sent_is_a_problem_of_the_policy() -> None:
     ],
 )
 def test_addresses_of_mail_servers(url: str, server: tuple[Any, ...]) -> None:
-    """Smtps is encrypted from the start; a password over smtp needs STARTTLS, but to this very machine."""
+    """`smtps` is encrypted from the start; a password over `smtp` needs STARTTLS, except to this machine."""
     read = MailServer.read(url)
     start_tls = read.start_tls if not read.encrypted else False
     expected = (server[0], server[1], server[2] if server[3] else None, server[3])
