@@ -16,7 +16,6 @@ from tests.integration.asking import rule
 from tests.integration.listeners.conftest import House
 
 REASON = "signoff:reason/signoff:reason_input"
-NAMES = {ACTION_APPROVE_COMMENT: "Approve with note", ACTION_EDIT: "Edit"}
 
 
 async def test_a_note_is_two_presses_away_and_leaves_nothing_open(house: House) -> None:
@@ -61,11 +60,18 @@ async def test_a_form_of_more_counts_on_its_card_and_not_as_having_read_details(
     assert http_house.rows("SELECT surface::text FROM card_place") == [("channel",)]
 
 
-@pytest.mark.parametrize("action", NAMES)
-async def test_cards_posted_before_keep_their_buttons(http_house: House, action: str) -> None:
+@pytest.mark.parametrize(
+    ("action", "title", "form"),
+    [
+        (ACTION_APPROVE_COMMENT, "Approve", "signoff:approve_modal"),
+        (ACTION_EDIT, "Edit", "signoff:edit_modal"),
+    ],
+)
+async def test_cards_posted_before_keep_their_buttons(
+    http_house: House, action: str, title: str, form: str
+) -> None:
     """An upgrade changes no message in Slack: the buttons that only older cards have open their forms as before."""
     _, card = await http_house.asked(rule(allow_edit=True))
     assert (await older_cards.press(http_house.slack, "U0GRACE", card, action)).acked
-    [form] = http_house.slack.views("U0GRACE")
-    assert form["title"]["text"] in ("Approve", "Edit")
-    assert form["callback_id"] in ("signoff:approve_modal", "signoff:edit_modal")
+    [opened] = http_house.slack.views("U0GRACE")
+    assert (opened["title"]["text"], opened["callback_id"]) == (title, form)

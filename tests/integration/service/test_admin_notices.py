@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import LiteralString
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from agent.database.pools import Database
 from agent.domain import checkpoints
@@ -81,11 +83,20 @@ async def test_operators_read_each_change_with_its_author(http_house: House) -> 
     assert await http_house.column("SELECT count(*) FROM delivery WHERE kind = 'direct'") == [9]
 
 
-async def test_a_change_that_fails_is_not_told(http_house: House, owner: psycopg.Connection[object]) -> None:
-    """The notice is stored with the change: where the one cannot be written, there is not the other."""
+@pytest.mark.parametrize(
+    ("table", "check"),
+    [("audit_event", "actor <> 'cli:eve'"), ("delivery", "body ->> 'by' IS DISTINCT FROM 'cli:eve'")],
+)
+async def test_a_change_and_its_notice_are_stored_together_or_not_at_all(
+    http_house: House, owner: psycopg.Connection[object], table: str, check: LiteralString
+) -> None:
+    """A change that cannot be stored is not told, and one whose notice cannot be stored is not made."""
     await http_house.open([], ADMIN)
     await http_house.says("added: checkpoint deletions", CHANNEL)
-    owner.execute("ALTER TABLE audit_event ADD CONSTRAINT not_eve CHECK (actor <> 'cli:eve') NOT VALID")
+    named = sql.Identifier(table)
+    owner.execute(
+        sql.SQL("ALTER TABLE {} ADD CONSTRAINT not_eve CHECK ({}) NOT VALID").format(named, sql.SQL(check))
+    )
     try:
         for change in (
             pause.pause(http_house.db, None, by="cli:eve"),
@@ -95,8 +106,15 @@ async def test_a_change_that_fails_is_not_told(http_house: House, owner: psycopg
             with pytest.raises(psycopg.errors.CheckViolation):
                 await change
     finally:
-        owner.execute("ALTER TABLE audit_event DROP CONSTRAINT not_eve")
-    assert await http_house.column("SELECT count(*) FROM delivery WHERE body ->> 'by' = 'cli:eve'") == [0]
+        owner.execute(sql.SQL("ALTER TABLE {} DROP CONSTRAINT not_eve").format(named))
+    for made in (
+        "SELECT count(*) FROM delivery WHERE body ->> 'by' = 'cli:eve'",
+        "SELECT count(*) FROM audit_event WHERE actor = 'cli:eve'",
+        "SELECT count(*) FROM pause",
+        "SELECT count(*) FROM policy WHERE by = 'cli:eve'",
+        "SELECT count(*) FROM api_key",
+    ):
+        assert await http_house.column(made) == [0], made
     await pause.pause(http_house.db, None, by="cli:eve")
     assert await http_house.column("SELECT count(*) FROM delivery WHERE body ->> 'by' = 'cli:eve'") == [1]
 
