@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -279,19 +279,30 @@ def test_unusable_place_is_one_line(place: Path) -> None:
 def test_a_start_that_takes_too_long_ends_before_its_files_go(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files that let others find a server are deleted only once it has ended."""
+    """The files that let others find a server are deleted only once it has ended, whoever is connected to it."""
     alive: list[str] = []
-    forget = postmaster.forget
+    connected: list[psycopg.Connection[object]] = []
+    forget, monotonic = postmaster.forget, time.monotonic
+
+    def connect(_: Path, socket_dir: Path) -> None:
+        """The server would wait for this connection if it were only asked to stop, and its time is over by now."""
+        with suppress(psycopg.OperationalError):
+            connected.append(psycopg.connect(postmaster.conninfo(socket_dir)))
+
+    def clock() -> float:
+        return monotonic() + (postmaster.START_SECONDS if connected else 0.0)
 
     def forgetting(folder: Path, socket_dir: Path) -> None:
         alive.extend(each.name() for each in psutil.Process().children() if runs_on(each.pid, folder))
         forget(folder, socket_dir)
 
     monkeypatch.setattr(postmaster, "forget", forgetting)
-    monkeypatch.setattr(postmaster, "START_SECONDS", 0.0)
+    monkeypatch.setattr(postmaster, "probe", connect)
+    monkeypatch.setattr(postmaster.time, "monotonic", clock)
     with pytest.raises(EmbeddedServerError, match="did not start"):
         start(data_dir, durable=False)
-    assert alive == []
     monkeypatch.undo()
+    assert (alive, len(connected)) == ([], 1)
+    connected[0].close()
     with running(data_dir) as server:
         assert ask(server, "SELECT 1") == "1"

@@ -98,6 +98,19 @@ def test_home_shows_all_four_parts(samples: Any, referee: Any) -> None:
     assert LINK in str(view)
 
 
+def test_home_says_of_what_waits_its_title_and_one_line(samples: Any) -> None:
+    """Risk, agent, requester, deadline and channel stand once, below the title, and no title says them again."""
+    shown = rendered(cards.home(cards.HomeView([samples.view()]))["blocks"])
+    assert shown[:5] == [
+        "Waiting for me",
+        "Refund 1,499.00 for order 7",
+        "High risk · agent refunds · for @U0ADA · until tomorrow at",
+        "8:47 PM · #C0REVIEW",
+        "Facts, looked up by the tool",
+    ]
+    assert " ".join(shown).count("High risk") == 1
+
+
 def test_home_without_anything(referee: Any) -> None:
     """Each part of an empty Home says that it is empty."""
     view = cards.home(cards.HomeView())

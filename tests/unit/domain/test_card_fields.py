@@ -46,11 +46,14 @@ def test_the_keys_of_a_card_are_read() -> None:
             'hide args.id, which "link_template" reads',
         ),
         ('hide = ["total"]', 'hide args.total, which the limit "sum" reads'),
+        ('email_facts = ["facts.owner"]\nhide = ["owner"]', 'hide facts.owner, which "email_facts" reads'),
         ('hide = ["signoff_command"]', '"hide" cannot hide signoff_command, which says what runs'),
+        ('hide = ["signoff_folder"]', '"hide" cannot hide signoff_folder, which says what runs'),
         ('hide = "price"', 'must be a list; write ["price"]'),
         ('labels = ["price"]', 'must be a table such as { price = "Amount" }'),
         ('labels = { a = "Sum", b = "Sum" }', "must not have the same label twice"),
         ('labels = { "a.b" = "Sum" }', "is not a name of an argument or a fact"),
+        (f'labels = {{ price = "{"x" * 61}" }}', "must have labels of at most 60 characters"),
         ('layout = "nice"', "must be one of standard, plain"),
     ],
 )
@@ -59,6 +62,12 @@ def test_what_decides_is_not_hidden(more: str, problem: str) -> None:
     with pytest.raises(PolicyError) as refused:
         load(f"{LIMIT}{RULE}{more}", filename="f")
     assert problem in str(refused.value)
+
+
+def test_a_label_of_sixty_characters_is_kept() -> None:
+    """Blanks around it do not count."""
+    [rule] = load(f'{RULE}labels = {{ price = " {"x" * 60} " }}', filename="f").rules
+    assert rule.labels == (("price", "x" * 60),)
 
 
 def test_what_nothing_reads_may_be_hidden() -> None:
