@@ -103,6 +103,15 @@ async def test_all_is_well(clinic: Clinic, signoff: Command) -> None:
     assert not clinic.slack.calls_of("chat.postMessage")
 
 
+async def test_commands_are_shown_under_their_own_names(clinic: Clinic, signoff: Command) -> None:
+    """As the manifest has them, with what Slack does to a name that two apps have."""
+    clinic.settings |= {"SIGNOFF_AGENT_COMMAND": "/eu-agent", "SIGNOFF_APPROVALS_COMMAND": "/eu-approvals"}
+    ended = await clinic.command(signoff)
+    assert ended.status == 0, ended.said
+    [commands] = re.findall(r"^✓ commands: (.*)$", ended.said, re.MULTILINE)
+    assert commands.startswith("/eu-agent and /eu-approvals, as `signoff manifest` has them; Slack gives a name")
+
+
 async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, signoff: Command) -> None:
     """Something is wrong: exit code 1, a cross, and the remedy below it."""
     clinic.slack.workspace.leave("C0REVIEW", "U0BOT")

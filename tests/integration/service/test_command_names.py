@@ -17,9 +17,10 @@ from slackbot import settings
 from slackbot.app import Service
 from slackbot.cards.command_names import CommandNames
 from slackbot.settings import SettingsError
+from slackbot.slack.listeners.shortcuts import MY_APPROVALS, QUOTE_MESSAGE
 from slackbot.slack_api import manifest
 from tests.integration.command import Command
-from tests.integration.service.conftest import POLICY, a_house
+from tests.integration.service.conftest import POLICY, House, a_house
 
 EU = CommandNames("/eu-agent", "/eu-approvals", "Signoff EU")
 OURS = {
@@ -99,6 +100,26 @@ async def test_two_services_in_a_workspace_answer_their_own_commands(
             assert not (await slack.deliveries.command(strange)).acked
         finally:
             await second.stop()
+
+
+async def test_home_forms_and_failed_commands_name_the_commands_that_work(http_house: House) -> None:
+    """What Slack does not show, and a command whose end is not known, lead to commands under their own names."""
+    await http_house.open([Agent("refunds", "Refund orders.")], **OURS)
+    slack, ada = http_house.slack, http_house.slack.person("U0ADA")
+
+    slack.faults.error("views.publish", "invalid_blocks")
+    ada.open_home()
+    home = await slack.wait_for(lambda: slack.home("U0ADA"))
+    assert "`/eu-approvals` and `/eu-agent status` show the same" in str(home)
+
+    message = ada.say("C0AGENTS", "Order 7 is late")
+    slack.faults.error("views.open", "invalid_blocks")
+    assert (await ada.shortcut(QUOTE_MESSAGE, ("C0AGENTS", message["ts"]))).acked
+    assert await slack.wait_for(lambda: "`/eu-agent run " in str(slack.ephemeral("U0ADA")))
+    slack.faults.error("views.open", "invalid_blocks")
+    assert (await ada.shortcut(MY_APPROVALS)).acked
+    shown = await slack.wait_for(lambda: slack.views("U0ADA"))
+    assert "or type `/eu-approvals`" in str(shown)
 
 
 async def test_a_name_belongs_to_the_app_installed_last() -> None:
