@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +12,10 @@ import pytest
 
 from agent.domain.notify_choice import NotifyChoice
 from agent.domain.request import ExecutionStatus
-from agent.domain.run import CallExecutor, RunStatus, Turn
+from agent.domain.run import CallExecutor, NewRun, RunStatus, Turn
+from agent.domain.schedules import NewSchedule
 from agent.store import runs as stored_runs
-from agent.usecases import calls, notify_choice, requests, runs
+from agent.usecases import calls, notify_choice, requests, runs, schedules
 from agent.usecases.calls import Outcome
 from agent.usecases.runs import endings
 from slackbot.slack_api.client import SlackClient
@@ -21,6 +23,7 @@ from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
+    TEAM,
     Asked,
     ask,
     asked_as,
@@ -312,12 +315,28 @@ async def test_an_answer_with_calls_open_is_a_step(office: Office) -> None:  # n
 async def test_a_run_that_ends_without_an_answer_tells(office: Office, status: RunStatus) -> None:  # noqa: F811
     """A failed run and a stopped one mention who asked in the line that says so."""
     run_id, _ = await start(office.db)
+    await _end(office, run_id, status)
+    [told] = mentioning(await _thread(office))
+    assert "no model" in words(told["blocks"])
+
+
+async def _end(office: Office, run_id: UUID, status: RunStatus) -> None:  # noqa: F811
     async with office.db.transaction() as tx:
         run = await stored_runs.lock(tx, run_id)
         assert run is not None
         await endings.end(tx, await endings.lock(tx, [run]), [run], endings.RunEnding(status, "no model"))
+
+
+async def test_a_start_that_was_missed_tells(office: Office) -> None:  # noqa: F811
+    """The owner of a schedule reads in the run's thread why it did not start."""
+    weekly = NewSchedule("refunds", "refund order 7", "0 9 * * 1", "UTC", ADA)
+    schedule = await schedules.add(office.db, weekly, by="cli:ada")
+    assert schedule.next_at is not None
+    new = NewRun("refunds", "1", "refund order 7", "schedule", ADA, "slack", TEAM, "C0AGENTS")
+    late = schedule.next_at + timedelta(days=1)
+    assert await schedules.start(office.db, schedule, schedule.next_at, late, new, "nobody could start it")
     [told] = mentioning(await _thread(office))
-    assert "no model" in words(told["blocks"])
+    assert "nobody could start it" in words(told["blocks"])
 
 
 @pytest.mark.parametrize(("by", "rings"), [(ADA, 0), (GRACE, 1)])
@@ -328,10 +347,14 @@ async def test_a_cancelled_run_tells_unless_they_did_it(office: Office, by: Any,
     assert len(mentioning(await _thread(office))) == rings
 
 
-async def test_a_child_run_s_end_is_a_step(office: Office) -> None:  # noqa: F811
-    """Its agent's answer goes to the run above it, which tells."""
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED])
+async def test_a_child_run_s_end_is_a_step(office: Office, status: RunStatus) -> None:  # noqa: F811
+    """Its agent's answer, or that it failed, goes to the run above it, which tells."""
     parent, (call_id,) = await start(office.db)
-    child, _ = await start(office.db, calls=0, parent_run_id=parent, parent_call_id=call_id)
+    calls_of_child = 0 if status is RunStatus.COMPLETED else 1
+    child, _ = await start(office.db, calls=calls_of_child, parent_run_id=parent, parent_call_id=call_id)
+    if status is RunStatus.FAILED:
+        await _end(office, child, status)
     await office.tell_all("C0AGENTS")
     rung = [
         told
@@ -339,7 +362,7 @@ async def test_a_child_run_s_end_is_a_step(office: Office) -> None:  # noqa: F81
         for told in mentioning(office.slack.thread("C0AGENTS", root["ts"])[1:])
     ]
     assert rung == []
-    assert await office.column("SELECT status FROM agent_run WHERE id = :id", id=child) == ["completed"]
+    assert await office.column("SELECT status FROM agent_run WHERE id = :id", id=child) == [status]
 
 
 async def test_a_direct_message_about_a_run_has_the_answer_and_no_button(office: Office) -> None:  # noqa: F811
