@@ -109,7 +109,9 @@ async def test_commands_are_shown_under_their_own_names(clinic: Clinic, signoff:
     ended = await clinic.command(signoff)
     assert ended.status == 0, ended.said
     [commands] = re.findall(r"^✓ commands: (.*)$", ended.said, re.MULTILINE)
-    assert commands.startswith("/eu-agent and /eu-approvals, as `signoff manifest` has them; Slack gives a name")
+    assert commands.startswith(
+        "/eu-agent and /eu-approvals, as `signoff manifest` has them; Slack gives a name"
+    )
 
 
 async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, signoff: Command) -> None:

@@ -16,11 +16,13 @@ import httpx
 import pytest
 
 from agent.domain.api_keys import Scope
+from agent.domain.request import ExecutionStatus
 from agent.domain.verdicts import OUTCOMES
 from agent.store.outbox import Destination
 from agent.store.views import request_view
 from agent.usecases import api_keys, runs, search
 from agent.usecases import policy as policies
+from agent.usecases.calls import Outcome
 from signoff.values import Action, Person
 from slackbot.cards import request_card
 from slackbot.masking import views
@@ -804,6 +806,60 @@ async def test_the_history_is_downloaded_as_a_table(
     wrong = await reader.open("/inbox/history.csv?since=never&agent=refunds")
     assert (wrong.status_code, wrong.headers["location"]) == (303, "/inbox/history?agent=refunds&since=never")
     assert (await porch.stranger().open("/inbox/history.csv")).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("outcome", "title"),
+    [
+        (None, "What runs"),
+        (Outcome(ExecutionStatus.SUCCEEDED, "refunded"), "What ran"),
+        (Outcome(ExecutionStatus.FAILED, "no such order"), "What ran"),
+        (IN_DOUBT, "What may have run"),
+    ],
+    ids=["running", "succeeded", "failed", "in doubt"],
+)
+async def test_the_call_is_titled_by_what_became_of_it(
+    porch: Porch,  # noqa: F811
+    outcome: Outcome | None,
+    title: str,
+) -> None:
+    """Above the arguments the page says whether they would run, were approved, run, ran, or may have run."""
+    reader = await porch.visitor("U0GRACE")
+    epoch = await policies.epoch_in_force(porch.house.db)
+    path = f"/inbox/requests/{await porch.asked(1)}"
+
+    async def shown() -> list[str]:
+        await reader.open(path)
+        return re.findall(r'<h2 id="content-title">([^<]*)</h2>', reader.page)
+
+    assert await shown() == ["What would happen"]
+    assert (await reader.send(f"{path}/approve", {"revision": "1"})).status_code == 303
+    assert await shown() == ["What was approved"]
+    [call_id] = await porch.house.column("SELECT call_id FROM approval_request")
+    claim = await alone.claim(porch.house.db, call_id, worker="w", idempotent=False, policy_epoch=epoch)
+    assert claim is not None
+    if outcome is not None:
+        await alone.report(porch.house.db, claim, outcome)
+    assert await shown() == [title]
+
+
+async def test_what_waits_comes_by_deadline(porch: Porch) -> None:  # noqa: F811
+    """The inbox, the waiting part of the history, and *Next* begin with what ends first, whenever it was asked."""
+    hours = {1: 3, 2: 1, 3: 4, 4: 2}
+    asked = {
+        order: await porch.asked(order, asking.rule(timeout=timedelta(hours=each)))
+        for order, each in hours.items()
+    }
+    reader = await porch.visitor("U0GRACE")
+    for path in ("/inbox", "/inbox/history?status=waiting"):
+        await reader.open(path)
+        assert re.findall(r"for order (\d+)</a>", reader.page) == ["2", "4", "1", "3"], path
+    for order, following in ((2, 4), (3, 4), (4, 1), (1, None)):
+        path = f"/inbox/requests/{asked[order]}"
+        assert (await reader.send(f"{path}/approve", {"revision": "1"})).status_code == 303
+        await reader.open(path)
+        found = re.findall(r'rel="next" href="/inbox/requests/([^"]+)"', reader.page)
+        assert found == ([asked[following]] if following else []), order
 
 
 async def test_history_finds_what_is_in_doubt(porch: Porch) -> None:  # noqa: F811
