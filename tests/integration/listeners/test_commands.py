@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from slackbot.cards import (
     flood_digest_card,
 )
 from slackbot.slack.listeners import agent_form, approvals_command, cancel, listing, slash_commands
-from tests.integration.asking import ADA, TEAM, Asked, ask, start
+from tests.integration.asking import ADA, TEAM, Asked, ask, rule, start
 from tests.integration.listeners.conftest import House
 from tests.rendered import rendered
 
@@ -211,6 +212,26 @@ async def test_each_list_has_its_own(http_house: House) -> None:
         assert (str(asked.request_id) in shown(answer)) is there
 
 
+async def test_what_waits_comes_by_deadline(http_house: House) -> None:
+    """A reviewer's list, that of all, and App Home begin with what ends first, whenever it was asked."""
+    asked = [await ask(http_house.db, rule(timeout=timedelta(hours=hours))) for hours in (3, 1, 2)]
+    expected = [str(asked[number].request_id) for number in (1, 2, 0)]
+    slack, grace = http_house.slack, http_house.slack.person("U0GRACE")
+    for text in ("", "all"):
+        answer = await grace.command("/approvals", text, "C0REVIEW")
+        assert opened_by(answer.response) == expected, text
+    grace.open_home()
+    home = await slack.wait_for(lambda: (view := slack.home("U0GRACE")) and "(3)" in str(view) and view)
+    approved = [
+        element["value"].split(".")[1]
+        for block in home["blocks"]
+        if block["type"] == "actions"
+        for element in block["elements"]
+        if element["action_id"] == ACTION_APPROVE
+    ]
+    assert approved == expected
+
+
 async def test_lists_turn_their_pages_in_place(house: House) -> None:
     """Next and Back replace the answer that they stand below, which counts all; what it lists can be opened."""
     for _ in range(listing.PAGE + 1):
@@ -241,10 +262,15 @@ async def test_lists_turn_their_pages_in_place(house: House) -> None:
 
 def ids_of(message: dict[str, Any]) -> set[str]:
     """The requests that a list shows."""
+    return set(opened_by(message))
+
+
+def opened_by(message: dict[str, Any]) -> list[str]:
+    """The requests that a list's buttons open, from the top."""
     pressed = [
         each for block in message["blocks"] if block["type"] == "actions" for each in block["elements"]
     ]
-    return {each["value"] for each in pressed if each["action_id"] == ACTION_OPEN}
+    return [each["value"] for each in pressed if each["action_id"] == ACTION_OPEN]
 
 
 async def decided(house: House, verdict: str = "approve", user: str = "U0GRACE") -> Asked:
