@@ -6,7 +6,7 @@ An entry of `redact` is a name (`card_number`, at any depth) or a dotted path (`
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Step = str | int
@@ -40,9 +40,40 @@ class Rest(NamedTuple):
 
 
 def without(values: Mapping[str, Any], covered: Iterable[str], root: str) -> Rest:
-    """Whole members are left out, also those of objects in lists; items of lists stay in their places."""
+    """Whole members are left out, also those of objects in lists; items of lists stay in their places.
+
+    Unlike in `redact`, a name alone covers only the member of `values` itself, so that it is known what is covered.
+    """
     paths = tuple(covered)
     return _without_members(values, paths, root, ()) if paths else Rest(dict(values), 0)
+
+
+def may_meet(path: Sequence[str], covered: str, root: str) -> bool:
+    """Whether the value at this path may lie within what an entry of `without` covers, or have it within.
+
+    A number in ``path`` is an item of a list or the name of a member.
+    """
+    return any(_may_meet(names, path) for names in _below_root([covered], root))
+
+
+def _below_root(covered: Iterable[str], root: str) -> Iterator[list[str]]:
+    for entry in covered:
+        first, *rest = entry.split(".")
+        if rest and first in _ROOTS:
+            if first == root:
+                yield rest
+        else:
+            yield [first, *rest]
+
+
+def _may_meet(names: Sequence[str], path: Sequence[str]) -> bool:
+    if not names or not path:
+        return True
+    is_number = path[0].isdecimal()
+    same = path[0] == names[0] or (
+        is_number and names[0].isdecimal() and path[0].lstrip("0") == names[0].lstrip("0")
+    )
+    return (same and _may_meet(names[1:], path[1:])) or (is_number and _may_meet(names, path[1:]))
 
 
 def _without_members(
@@ -52,7 +83,7 @@ def _without_members(
     count = 0
     for name, value in values.items():
         steps = (*above, name)
-        if is_redacted(steps, covered, root):
+        if any(_matches_path(names, steps) for names in _below_root(covered, root)):
             count += 1
             continue
         kept[name], within = _without_below(value, covered, root, steps)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent.domain import checkpoint_fields
-from agent.domain.condition_text import HIDDEN
 from agent.domain.explanation import paths_read
-from agent.domain.limits import COUNT, Limit
+from agent.domain.expression import compile_when
+from agent.domain.limits import Limit
 from agent.domain.rules import Layout, Rule
-from agent.domain.templates import placeholder_names
-from signoff.json_paths import is_redacted
+from agent.domain.templates import ROOTS, placeholder_names
+from signoff.json_paths import may_meet
 from signoff.values import COMMAND, FOLDER
 
 MAX_LABEL = 60
@@ -42,51 +42,26 @@ def hide(value: Any) -> tuple[str, ...]:
     """Return the paths whose values stand in Details alone; raise ValueError for what says what runs."""
     paths = checkpoint_fields.redact(value)
     for name in (COMMAND, FOLDER):
-        if any(is_redacted((name,), (path,)) for path in paths):
+        if any(may_meet((name,), path, "args") for path in paths):
             raise ValueError(f"cannot hide {name}, which says what runs")
     return paths
 
 
 def problems(rule: Rule, limits: Sequence[Limit]) -> Iterator[tuple[str, str]]:
     """What a condition, a limit or a template reads decides, and so is not hidden."""
-    for read, by in _read(rule, limits):
-        if (hidden := _hides(rule, read)) is not None:
-            yield "hide", f'"hide" would hide {hidden}, which {by} reads'
-    code = HIDDEN.sub(" ", rule.when or "")
-    for name in rule.hide:  # a loop reads it of each item
-        if "." not in name and re.search(rf"\.\s*{re.escape(name)}\b", code) and not _hides_any(rule):
-            yield "hide", f'"hide" would hide {name}, which "when" reads'
+    for (root, *path), by in _read(rule, limits):
+        for hidden in rule.hide:
+            if root in ROOTS and may_meet(path, hidden, root):
+                yield "hide", f'"hide" would hide {hidden}, but {by} reads {".".join((root, *path))}'
 
 
-def _hides_any(rule: Rule) -> bool:
-    return any(_hides(rule, read) is not None for read in paths_read(rule.when or ""))
-
-
-def _read(rule: Rule, limits: Sequence[Limit]) -> Iterator[tuple[str, str]]:
-    yield from ((path, '"when"') for path in paths_read(rule.when or ""))
+def _read(rule: Rule, limits: Sequence[Limit]) -> Iterator[tuple[Sequence[str], str]]:
+    """Paths that start with args or facts, each with its reader."""
+    if rule.when is not None:
+        paths = [re.findall(r"\w+", path) for path in paths_read(rule.when)]
+        elsewhere = compile_when(rule.when).variables - {path[0] for path in paths}
+        yield from ((path, '"when"') for path in (*paths, *([root] for root in elsewhere)))
     for key in ("description_template", "link_template"):
-        template = getattr(rule, key) or ""
-        yield from ((".".join(path), f'"{key}"') for path in placeholder_names(template))
-    yield from ((f"facts.{name}", '"email_facts"') for name in rule.email_facts)
-    yield from ((limit.of, f'the limit "{limit.name}"') for limit in limits if limit.of != COUNT)
-
-
-def _hides(rule: Rule, read: str) -> str | None:
-    """The part of what is read that would be hidden."""
-    root, *names = re.findall(r"[^.\[\]]+", read)
-    if root not in ("args", "facts"):
-        return None
-    steps = tuple(int(name) if name.isdigit() else name for name in names)
-    if steps and is_redacted(steps, rule.hide, root):
-        return read
-    within = [each for each in rule.hide if _is_below(each.split("."), root, names)]
-    return within[0] if within else None
-
-
-def _is_below(hidden: list[str], root: str, read: list[str]) -> bool:
-    """A whole object that is read has what is hidden in it. A single name may be anywhere."""
-    if hidden[0] in ("args", "facts"):
-        if hidden[0] != root:
-            return False
-        hidden = hidden[1:]
-    return not read or (len(hidden) > len(read) and hidden[: len(read)] == read)
+        yield from ((path, f'"{key}"') for path in placeholder_names(getattr(rule, key) or ""))
+    yield from ((("facts", *name.split(".")), '"email_facts"') for name in rule.email_facts)
+    yield from ((limit.of.split("."), f'the limit "{limit.name}"') for limit in limits)

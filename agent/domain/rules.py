@@ -215,7 +215,7 @@ class Rule(Checkpoint, Terms):
     """What arguments and facts are called, by their names."""
 
     hide: tuple[str, ...] = ()
-    """Names or dotted paths that only Details shows, below high risk."""
+    """Names of arguments and facts, or dotted paths, that only Details shows, below high risk."""
 
     @property
     def hidden(self) -> tuple[str, ...]:

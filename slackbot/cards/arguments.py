@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +39,9 @@ class ShownArguments:
     complete: bool = True
 
 
-def readable(view: RequestView) -> ReadableArguments:
-    """All of them; of a question, what it is about."""
-    values, money = json_text.arguments_of(view.action), view.money_in("args")
+def readable(view: RequestView, hidden: Iterable[str] = ()) -> ReadableArguments:
+    """All of them but ``hidden``; of a question, what it is about."""
+    values, money = without(json_text.arguments_of(view.action), hidden, "args").values, view.money_in("args")
     if view.is_question:
         return _of_question(view, values, money)
     command = command_line(values)
@@ -53,12 +53,11 @@ def shown(
     view: RequestView, limit: int, most: int = 30, *, title_shown: bool = False, whole: bool = False
 ) -> ShownArguments:
     """``title_shown``: the whole title is above, so that its arguments are left out; ``whole``: none is hidden."""
-    found = readable(view)
-    rest = without(found.values, () if whole else view.rule.hidden, "args")
+    found = readable(view, () if whole else view.rule.hidden)
     in_title = _in_title(view) if title_shown else frozenset()
     told = {
         name: value
-        for name, value in rest.values.items()
+        for name, value in found.values.items()
         if name not in in_title or isinstance(value, Mapping | list | tuple) or scalars.looks_typed(value)
     }
     command, is_cut = _command(found.command)
@@ -70,12 +69,10 @@ def shown(
 
 def hidden_note(view: RequestView) -> list[Json]:
     """How many values of facts and arguments only Details shows."""
-    found = ((view.facts or {}, "facts"), (readable(view).values, "args"))
-    count = (
-        sum(without(values, view.rule.hidden, root).left_out for values, root in found)
-        if view.rule.hidden
-        else 0
-    )
+    if not (hidden := view.rule.hidden):
+        return []
+    found = ((view.facts or {}, "facts"), (json_text.arguments_of(view.action), "args"))
+    count = sum(without(values, hidden, root).left_out for values, root in found)
     verb = "value is" if count == 1 else "values are"
     return [blocks.section(blocks.text(f"{count:,} more {verb} in Details.", italic=True))] if count else []
 

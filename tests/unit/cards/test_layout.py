@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from agent.domain.request import Verdict
-from signoff.values import Risk
+from signoff.values import Action, Risk
 from slackbot.cards import HomeView, details_modal, home, request_card, vote_modal
 
 ARGUMENTS = {"order_id": 7, "amount": 1499, "trace": "abc", "rows": [{"trace": 1, "sku_no": 2}]}
 TERMS: dict[str, Any] = {
     "layout": "plain",
     "labels": (("price", "What it costs"),),
-    "hide": ("trace", "facts.paid_at"),
+    "hide": ("trace", "rows.trace", "facts.paid_at"),
     "arguments": ARGUMENTS,
 }
 
@@ -33,6 +33,25 @@ def test_hidden_values_are_counted_and_in_details(samples: Any, referee: Any, ri
     assert "Trace: abc" in details
     assert "Paid at: 2026-12-24T10:00:00Z" in details
     assert "Approve" in referee.buttons(card)
+
+
+def test_what_a_question_is_about_is_hidden_by_its_path(samples: Any, referee: Any) -> None:
+    """As a condition reads it: the card shows it at the top, which changes no path."""
+    about = {
+        "question": "Sure?",
+        "arguments": {"trace": "abc", "amount": 7},
+        "risk": "low",
+        "timeout_seconds": 60,
+    }
+    for hidden, words in (("trace", "Trace: abc"), ("arguments.trace", "1 more value is in Details.")):
+        view = samples.view(
+            layout="plain",
+            hide=(hidden,),
+            risk=Risk.LOW,
+            description="“Sure?”",
+            action=Action("ask_human", "1", about),
+        )
+        assert words in referee.words(request_card(view).blocks)
 
 
 def test_names_are_words(samples: Any, referee: Any) -> None:

@@ -32,21 +32,45 @@ def test_the_keys_of_a_card_are_read() -> None:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ('when = "args.amount > 5"\nhide = ["amount"]', 'hide args.amount, which "when" reads'),
-        ('when = "args.meta.id > 5"\nhide = ["meta"]', 'hide args.meta.id, which "when" reads'),
-        ('when = "size(args.meta) > 5"\nhide = ["args.meta.id"]', 'hide args.meta.id, which "when" reads'),
-        ('when = "args[\'amount\'] > 5"\nhide = ["other"]', 'hide other, which "when" reads'),
-        ('when = "args.rows.exists(r, r.id > 1)"\nhide = ["id"]', 'hide id, which "when" reads'),
+        ('when = "args.amount > 5"\nhide = ["amount"]', 'hide amount, but "when" reads args.amount'),
+        ('when = "args.meta.id > 5"\nhide = ["meta"]', 'hide meta, but "when" reads args.meta.id'),
+        ('when = "size(args.meta) > 5"\nhide = ["meta.id"]', 'hide meta.id, but "when" reads args.meta'),
+        ('when = "has(args.meta.id)"\nhide = ["meta.id"]', 'hide meta.id, but "when" reads args.meta.id'),
+        ('when = "args[\'amount\'] > 5"\nhide = ["other"]', 'hide other, but "when" reads args'),
+        ('when = "args[facts.key] > 5"\nhide = ["args.other"]', 'hide args.other, but "when" reads args'),
+        ('when = "\'x\' in args"\nhide = ["meta.x"]', 'hide meta.x, but "when" reads args'),
+        ('when = "[args].exists(a, a.id > 1)"\nhide = ["id"]', 'hide id, but "when" reads args'),
+        (
+            'when = "args.rows.exists(r, r.id > 1)"\nhide = ["rows.id"]',
+            'hide rows.id, but "when" reads args.rows',
+        ),
+        (
+            'when = "args.rows[0] == facts.row"\nhide = ["rows.id"]',
+            'hide rows.id, but "when" reads args.rows.0',
+        ),
+        ('when = "args.rows[0].id > 1"\nhide = ["rows.0"]', 'hide rows.0, but "when" reads args.rows.0.id'),
         (
             'description_template = "Pay {facts.price}"\nhide = ["price"]',
-            'hide facts.price, which "description_templ',
+            'hide price, but "description_template" reads facts.price',
+        ),
+        (
+            'description_template = "Pay {args}"\nhide = ["meta.id"]',
+            'hide meta.id, but "description_template" reads',
+        ),
+        (
+            'description_template = "Pay {args.rows.00.id}"\nhide = ["rows.id"]',
+            'hide rows.id, but "description_template" reads args.rows.00.id',
         ),
         (
             'link_template = "https://a.example/{args.id}"\nhide = ["id"]',
-            'hide args.id, which "link_template" reads',
+            'hide id, but "link_template" reads args.id',
         ),
-        ('hide = ["total"]', 'hide args.total, which the limit "sum" reads'),
-        ('email_facts = ["facts.owner"]\nhide = ["owner"]', 'hide facts.owner, which "email_facts" reads'),
+        (
+            'email = ["a@example.com"]\nemail_facts = ["owner"]\nhide = ["facts.owner.name"]',
+            'hide facts.owner.name, but "email_facts" reads facts.owner',
+        ),
+        ('hide = ["total"]', 'hide total, but the limit "sum" reads args.total'),
+        ('hide = ["signoff_command.0"]', '"hide" cannot hide signoff_command, which says what runs'),
         ('hide = ["signoff_command"]', '"hide" cannot hide signoff_command, which says what runs'),
         ('hide = ["signoff_folder"]', '"hide" cannot hide signoff_folder, which says what runs'),
         ('hide = "price"', 'must be a list; write ["price"]'),
@@ -71,9 +95,13 @@ def test_a_label_of_sixty_characters_is_kept() -> None:
 
 
 def test_what_nothing_reads_may_be_hidden() -> None:
-    """A condition over one argument leaves the others free."""
-    text = f'{LIMIT}{RULE}when = "args.amount > 5 && args.note.startsWith(\'trace\')"\nhide = ["trace"]'
-    assert load(text, filename="f").rules[0].hidden == ("trace",)
+    """A condition over one argument leaves the others free, and what has the same name elsewhere."""
+    when = (
+        "args.amount > 5 && args.rows.exists(r, r.id > 1) && args.rows2[0].n > args.note.size() // args.trace"
+    )
+    hidden = ("trace", "id", "facts.amount", "meta.amount", "rows2.1", "rows2.note")
+    text = f'{LIMIT}{RULE}when = "{when}"\nhide = {list(hidden)}'
+    assert load(text, filename="f").rules[0].hidden == hidden
 
 
 def test_a_generated_title_counts_what_is_hidden() -> None:
@@ -105,10 +133,14 @@ def test_names_as_words(name: str, words: str) -> None:
 
 
 def test_values_left_out_are_counted() -> None:
-    """Members of objects in lists, too; items of lists stay in their places."""
-    values = {"id": 1, "rows": [{"id": 2, "n": 3}, 4], "meta": {"id": 5}}
-    assert without(values, ("id",), "args") == ({"rows": [{"n": 3}, 4], "meta": {}}, 3)
-    assert without(values, ("facts.id", "meta.id"), "args") == (
-        {"id": 1, "rows": values["rows"], "meta": {}},
+    """Members of objects in lists, too; items of lists stay in their places. A name alone means the top."""
+    values = {"id": 1, "rows": [{"id": 2, "n": 3}, 4], "meta": {"id": 5}, "args": {"id": 6}}
+    assert without(values, ("id",), "args") == (
+        {name: each for name, each in values.items() if name != "id"},
         1,
     )
+    assert without(values, ("rows.id", "args.meta"), "args") == (
+        {"id": 1, "rows": [{"n": 3}, 4], "args": {"id": 6}},
+        2,
+    )
+    assert without(values, ("facts.id", "args.args.id"), "args") == (values | {"args": {}}, 1)
