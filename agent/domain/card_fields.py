@@ -10,7 +10,7 @@ from agent.domain import checkpoint_fields
 from agent.domain.explanation import paths_read
 from agent.domain.expression import compile_when
 from agent.domain.limits import Limit
-from agent.domain.rules import Layout, Rule
+from agent.domain.rules import Layout, Rule, as_read
 from agent.domain.templates import ROOTS, placeholder_names
 from signoff.json_paths import may_meet
 from signoff.values import COMMAND, FOLDER
@@ -33,8 +33,12 @@ def labels(value: Any) -> tuple[tuple[str, str], ...]:
             raise ValueError(f"{name!r} is not a name of an argument or a fact, such as price")
         if len(checkpoint_fields.text(label).strip()) > MAX_LABEL:
             raise ValueError(f"must have labels of at most {MAX_LABEL} characters")
-    if len({label.strip() for label in value.values()}) < len(value):
+    readings = [as_read(label) for label in value.values()]
+    if len(set(readings)) < len(readings):
         raise ValueError("must not have the same label twice")
+    for name, reading in zip(value, readings, strict=True):
+        if any(as_read(other) == reading for other in value if other != name):
+            raise ValueError(f"must not call {name} what another argument or fact is named")
     return tuple((name, label.strip()) for name, label in value.items())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -223,6 +223,11 @@ class RequestView:
     def money_in(self, root: str) -> Money:
         """Of `args` or `facts`."""
         return Money.declared(self.rule.money).below(root)
+
+    @property
+    def called(self) -> Callable[[str], str]:
+        """What arguments and facts are called, no two alike."""
+        return self.rule.called_in(self.action.arguments, self.facts)
 
     @property
     def allow_grants(self) -> bool:

@@ -1,7 +1,9 @@
 """What an operator writes: checkpoints, their terms, and bounds of grants."""
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -23,6 +25,7 @@ from signoff.formats import Money, in_words
 from signoff.json_paths import without
 from signoff.masks import redact_by_name
 from signoff.values import FOLDER, Action, Risk
+from signoff.visible_text import one_line
 
 OnReject = Literal["stop", "tell_model"]
 OnTimeout = Literal["expire", "escalate"]
@@ -223,13 +226,28 @@ class Rule(Checkpoint, Terms):
         return self.hide if self.risk < Risk.HIGH else ()
 
     def called(self, name: str) -> str:
-        """What an argument or fact is called on cards."""
+        """What an argument or fact is called on cards, if no other name reads like it."""
         labels = dict(self.labels)
         if name in labels:
             return labels[name]
         plain = in_words(name) if self.layout == "plain" else name
         spoken = "in folder" if name == FOLDER else plain  # where a coding agent works; its name is ours
-        return f'"{name}"' if spoken in labels.values() else spoken
+        return _quoted(name) if as_read(spoken) in map(as_read, labels.values()) else spoken
+
+    def called_in(self, *given: Mapping[str, Any] | None) -> Callable[[str], str]:
+        """`called`, with those names in quotation marks that would read like another one in these values."""
+        as_given = self.layout == "standard" and not self.labels
+        if as_given and not any(FOLDER in (each or {}) for each in given):
+            return str
+        words = {name: self.called(name) for name in _names(given)}
+        readings = Counter(map(as_read, words.values()))
+
+        def called(name: str) -> str:
+            spoken = words.get(name) or self.called(name)
+            alike = readings[as_read(spoken)] > 1 or (spoken == name and name.startswith('"'))
+            return _quoted(name) if alike and name not in dict(self.labels) else spoken
+
+        return called
 
     @property
     def reads_facts(self) -> bool:
@@ -250,7 +268,8 @@ class Rule(Checkpoint, Terms):
         if self.description_template is None:
             told = without(arguments, self.hidden, "args")
             tool = in_words(action.tool) if self.layout == "plain" else action.tool
-            return action_in_words(tool, told.values, money, self.called, hidden=told.left_out)
+            called = self.called_in(action.arguments, facts)
+            return action_in_words(tool, told.values, money, called, hidden=told.left_out)
         known = redact_by_name(facts, self.redact, "facts").value
         text, whole = describe(self.description_template, arguments, known, money)
         stored = bounded(text, MAX_STORED)
@@ -299,6 +318,29 @@ class GrantLimits:
 
     def snapshot(self) -> Snapshot:
         return {"max_for": self.max_for.total_seconds(), "max_uses": self.max_uses}
+
+
+def as_read(words: str) -> str:
+    """As people tell names on a card apart: case and blanks make no difference."""
+    return one_line(words).casefold()
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _names(given: Iterable[Any]) -> set[str]:
+    """Of members at any depth."""
+    found: set[str] = set()
+    ahead = list(given)
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, Mapping):
+            found.update(map(str, value))
+            ahead += value.values()
+        elif isinstance(value, list | tuple):
+            ahead += value
+    return found
 
 
 def digest_of(value: Any) -> bytes:

@@ -63,7 +63,7 @@ def shown(
     command, is_cut = _command(found.command)
     if not told:
         return ShownArguments(command, not is_cut)
-    seen = tree.show_values(told, limit - blocks.size(command), most, found.money, view.rule.called)
+    seen = tree.show_values(told, limit - blocks.size(command), most, found.money, view.called)
     return ShownArguments([label(view), *seen.parts, *command], seen.complete and not is_cut)
 
 

@@ -136,7 +136,7 @@ def _arguments(view: RequestView) -> Iterator[Json]:
 def _facts(view: RequestView) -> Iterator[Json]:
     """First readable, if short enough; then exact and complete."""
     if view.facts:
-        seen = tree.show_values(view.facts, MAX_READABLE, 60, view.money_in("facts"), view.rule.called)
+        seen = tree.show_values(view.facts, MAX_READABLE, 60, view.money_in("facts"), view.called)
         yield blocks.rich_text(facts.heading(view), *seen.parts)
         yield from _boxes(_italic(_EXACTLY), json_text.readable(dict(view.facts)))
     elif not view.is_question:

@@ -22,7 +22,7 @@ def shown(view: RequestView, limit: int, most: int) -> list[Json]:
     if not view.facts:
         return []
     rest = without(view.facts, view.rule.hidden, "facts")
-    seen = tree.show_values(rest.values, limit, most, view.money_in("facts"), view.rule.called)
+    seen = tree.show_values(rest.values, limit, most, view.money_in("facts"), view.called)
     return [heading(view), *seen.parts]
 
 

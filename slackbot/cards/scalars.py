@@ -64,7 +64,7 @@ def amounts(view: RequestView) -> str:
     """Money among the facts that is not yet in the description: `price 1,499.00 EUR`. Inert."""
     found = islice(_amounts(view.facts or {}, view.money_in("facts")), MAX_AMOUNTS)
     return ", ".join(
-        f"{inert.line(view.rule.called(name), 30)} {shown}{currency}"
+        f"{inert.line(view.called(name), 30)} {shown}{currency}"
         for name, shown, currency in found
         if not re.search(rf"(?<![\d.,-]){re.escape(shown)}(?![\d.,]*\d)", view.description)
     )

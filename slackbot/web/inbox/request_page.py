@@ -252,12 +252,12 @@ class RequestPage:
 
     @property
     def facts(self) -> tuple[tuple[Node, ...], int]:
-        return values.tree(self.view.facts or {}, self.view.money_in("facts"), self.view.rule.called)
+        return values.tree(self.view.facts or {}, self.view.money_in("facts"), self.view.called)
 
     @property
     def arguments(self) -> tuple[tuple[Node, ...], int]:
         found = arguments.readable(self.view)
-        return values.tree(found.values, found.money, self.view.rule.called)
+        return values.tree(found.values, found.money, self.view.called)
 
     @property
     def command(self) -> str:

@@ -60,6 +60,20 @@ async def test_plain_words_everywhere_and_the_rest_in_details(site: Street) -> N
     assert "Trace id 4711-abc" in reader.words
 
 
+async def test_names_that_read_alike_are_told_apart(site: Street) -> None:
+    """On the card and on the page they stand as they are, in quotation marks."""
+    arguments = {"amount": 40, "sum": 41, "paid_to": "Ines", "paidTo": [["Ada"]]}
+    await (await site.program()).ask(action="pay_out", arguments=arguments)
+    said = " ".join(above_the_buttons((await site.house.card())["blocks"]))
+    assert 'Sum: 40, "paidTo": [["Ada"]], "paid_to": Ines, "sum": 41' in said
+    assert '• "paidTo": 1 item' in said
+    [asked] = await column(site.db, "SELECT id FROM approval_request")
+    reader = await Porch(site.house, site.service).visitor(GRACE.user_id)
+    await reader.open(f"/inbox/requests/{asked}")
+    for words in ('"paidTo" 1 item', '"paid_to" Ines', '"sum" 41', "Sum 40"):
+        assert words in reader.words, words
+
+
 @pytest.mark.parametrize("policy", [TERMS + 'risk = "high"\n'])
 async def test_nothing_is_hidden_from_high_risk_on(site: Street) -> None:
     """The card shows every argument, under the same words."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agent.domain.request import Verdict
+from signoff.description import shown as stored_as_shown
 from signoff.values import Action, Risk
 from slackbot.cards import HomeView, details_modal, home, request_card, vote_modal
+from tests.rendered import above_the_buttons
 
 ARGUMENTS = {"order_id": 7, "amount": 1499, "trace": "abc", "rows": [{"trace": 1, "sku_no": 2}]}
 TERMS: dict[str, Any] = {
@@ -68,3 +71,18 @@ def test_names_are_words(samples: Any, referee: Any) -> None:
         assert said in words, said
     assert "process_refund" not in words
     assert "process_refund" in referee.words(details_modal(view)["blocks"])
+
+
+def test_a_name_on_the_card_is_that_of_the_title(samples: Any, referee: Any) -> None:
+    """An argument that only the list shows does not read like another one that only the title shows."""
+    arguments = {"order_id": 7, "orderId": [[2]]}
+    view = samples.view(layout="plain", arguments=arguments, risk=Risk.LOW, description="")
+    view = replace(view, description=stored_as_shown(view.rule.describe(view.action, view.facts)))
+    lines = above_the_buttons(request_card(view).blocks)
+    assert 'Low risk · Process refund · "orderId": [[2]], "order_id": 7' in lines
+    assert '• "orderId": 1 item' in lines
+    for words in (
+        referee.words(details_modal(view)["blocks"]),
+        referee.words(vote_modal(Verdict.REJECT, view, "")),
+    ):
+        assert '"order_id": 7' in words

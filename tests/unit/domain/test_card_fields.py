@@ -76,6 +76,8 @@ def test_the_keys_of_a_card_are_read() -> None:
         ('hide = "price"', 'must be a list; write ["price"]'),
         ('labels = ["price"]', 'must be a table such as { price = "Amount" }'),
         ('labels = { a = "Sum", b = "Sum" }', "must not have the same label twice"),
+        ('labels = { a = "The  sum", b = "the sum" }', "must not have the same label twice"),
+        ('labels = { a = "B", b = "Sum" }', "must not call a what another argument or fact is named"),
         ('labels = { "a.b" = "Sum" }', "is not a name of an argument or a fact"),
         (f'labels = {{ price = "{"x" * 61}" }}', "must have labels of at most 60 characters"),
         ('layout = "nice"', "must be one of standard, plain"),
@@ -113,6 +115,39 @@ def test_a_generated_title_counts_what_is_hidden() -> None:
     raised = load(f'{text}\nrisk = "high"', filename="f").rules[0]
     assert shown(raised.describe(action, None)).endswith("Order id: 7, Trace: x")
     assert rule.called("Sum") == '"Sum"'  # no name passes for a labelled one
+
+
+@pytest.mark.parametrize(
+    ("more", "arguments", "title"),
+    [
+        (
+            'layout = "plain"',
+            {"order_id": 1, "orderId": 2, "x": 3},
+            'Pay · "orderId": 2, "order_id": 1, X: 3',
+        ),
+        ('labels = { a = "Sum" }', {"a": 1, "sum": 2, "x": 3}, 'pay · Sum: 1, "sum": 2, x: 3'),
+        ('layout = "plain"\nlabels = { a = "Sum" }', {"a": 1, "sum": 2}, 'Pay · Sum: 1, "sum": 2'),
+        ("", {"signoff_folder": "/x", "in folder": "/y"}, 'pay · "in folder": “/y”, "signoff_folder": “/x”'),
+        ("", {"sum": 1, "Sum": 2}, "pay · Sum: 2, sum: 1"),  # names as they are differ
+    ],
+)
+def test_names_that_read_alike_are_told_apart(more: str, arguments: dict[str, int], title: str) -> None:
+    """Blanks and case tell nothing apart; the operator's word stays, others stand in quotation marks."""
+    [rule] = load(RULE + more, filename="f").rules
+    assert shown(rule.describe(Action("pay", "1", arguments), None)) == title
+
+
+def test_names_are_told_apart_wherever_they_are() -> None:
+    """An argument, a fact and what is in a list stand on one card."""
+    [rule] = load(f'{RULE}layout = "plain"', filename="f").rules
+    called = rule.called_in({"rows": [{"orderId": 1}]}, {"order_id": 2, '"order_id"': 3})
+    assert [called(name) for name in ("orderId", "order_id", '"order_id"', "rows", "new_one")] == [
+        '"orderId"',
+        '"order_id"',
+        r'"\"order_id\""',
+        "Rows",
+        "New one",
+    ]
 
 
 @pytest.mark.parametrize(
