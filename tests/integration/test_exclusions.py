@@ -69,9 +69,7 @@ async def edit(db: Database, asked: Asked, person: Person, order: int, revision:
     action = Action("process_refund", "1", {"order_id": order})
     await requests.edit(
         db,
-        Edit(
-            asked.request_id, revision, reviewer(person), action, {"price": 9}, None, "Refund", "slack_modal"
-        ),
+        Edit(asked.request_id, revision, reviewer(person), action, {"price": 9}, None, "slack_modal"),
     )
 
 

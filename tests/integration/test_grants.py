@@ -329,7 +329,7 @@ async def test_a_no_in_the_run_stands_against_the_tool(database: Database, how: 
         action = Action("process_refund", "1", {"order_id": 5})
         await requests.edit(
             database,
-            Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit"),
+            Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "slack_edit"),
         )
     assert await use(database, cover(grant_id, to_cover(order=9)), (run_id, second)) is None
     child, (below,) = await start(database, parent_run_id=run_id)
@@ -583,7 +583,7 @@ async def test_what_people_edited_is_asked_about_again(database: Database) -> No
     action = Action("process_refund", "1", {"order_id": 5})
     await requests.edit(
         database,
-        Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit"),
+        Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "slack_edit"),
     )
     same, other = cover(grant_id, to_cover(order=0)), cover(grant_id, to_cover(order=1))
     assert not await grants.use_by_program(database, await key_call(database), same)
@@ -654,7 +654,7 @@ async def test_an_edited_or_undecided_call_is_no_model(database: Database) -> No
     with pytest.raises(GrantRefused, match="approval of this request counts"):
         await propose(database, grant_proposal(asked))
     action = Action("process_refund", "1", {"order_id": 5})
-    changed = Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit")
+    changed = Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "slack_edit")
     await requests.edit(database, changed)
     await alone.vote(database, ballot(asked, reviewer(GRACE), revision=2))
     with pytest.raises(GrantRefused, match="edited"):

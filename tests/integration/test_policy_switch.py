@@ -73,7 +73,7 @@ async def _open_of_program(db: Database) -> Act:
 async def _edit(db: Database) -> Act:
     waiting = await ask(db, rule(allow_edit=True), policy_epoch=1)
     action = Action("process_refund", "1", {"order_id": 5})
-    edit = Edit(waiting.request_id, 1, reviewer(GRACE), action, None, None, "5", "test", policy_epoch=1)
+    edit = Edit(waiting.request_id, 1, reviewer(GRACE), action, None, None, "test", policy_epoch=1)
     return lambda: requests.edit(db, edit)
 
 

@@ -28,9 +28,7 @@ async def reports(office: Office) -> list[str]:  # noqa: F811
 async def edit(office: Office, asked: Asked, person: Person, revision: int) -> None:  # noqa: F811
     standing = Standing(person, frozenset({person.user_id, "S0FINANCE"}))
     action = Action("process_refund", "1", {"order_id": 100 + revision})
-    edited = Edit(
-        asked.request_id, revision, standing, action, {"price": 9}, None, "Refund less", "slack_edit"
-    )
+    edited = Edit(asked.request_id, revision, standing, action, {"price": 9}, None, "slack_edit")
     await requests.edit(office.db, edited)
 
 

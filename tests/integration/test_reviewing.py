@@ -51,7 +51,6 @@ def edited(asked: Asked, standing: Standing, arguments: dict[str, Any], **change
         "action": Action("process_refund", "1", arguments),
         "facts": {"price": 900},
         "rule": None,
-        "description": f"Refund for order {arguments.get('order_id')}",
         "path": "slack_modal",
         "place": Place(asked.nonce, "channel", "C0REVIEW", "1700000000.000100"),
     }
@@ -177,14 +176,25 @@ async def test_an_edit_into_a_checkpoint_that_asks_no_more_is_taken(database: Da
     assert (await requests.edit(database, edit)).revision == 2
 
 
-async def test_an_edit_keeps_the_title_of_its_template(database: Database) -> None:
-    """The rule that the request was opened under words every revision, whatever policy says of the changed action."""
-    asked = await ask(database, rule(description_template="Refund order {args.order_id}", **EDITABLE))
-    edit = edited(
-        asked, reviewer(GRACE), {"order_id": 8}, rule=None, description="process_refund(order_id=8)"
-    )
-    await requests.edit(database, edit)
-    assert (await view_of(database, asked)).description == "Refund order 8"
+@pytest.mark.parametrize(
+    ("terms", "title"),
+    [
+        ({"description_template": "Refund {args.count} of order {args.order_id}"}, "Refund 2 of order 0"),
+        (
+            {"redact": ("order_id",)},
+            "process_refund · count: 2, order_id: “⟦redacted by-policy, 1 character⟧”",
+        ),
+        ({"labels": (("order_id", "Order"),)}, "process_refund · count: 2, Order: 0"),
+    ],
+)
+async def test_an_edit_has_the_title_of_the_rule_that_asks(
+    database: Database, terms: dict[str, Any], title: str
+) -> None:
+    """It shows the edited action in its words and hides what it hides, also where policy would ask no more."""
+    asked = await ask(database, rule(**terms, **EDITABLE))
+    changed = edited(asked, reviewer(GRACE), {"order_id": 0, "count": 2}, rule=None)
+    await requests.edit(database, changed)
+    assert (await view_of(database, asked)).description == title
 
 
 async def test_an_edit_voids_the_votes_on_what_was_there_before(database: Database) -> None:

@@ -193,9 +193,7 @@ def test_totals_tell_verdicts_checkpoints_and_outcomes_apart(
             action = Action("process_refund", "1", {"amount": 900})
             judged = old.judge(refund, action, {"price": 900}, "refunds", "U0ADA")
             by, rule = reviewer(GRACE), judged.rule
-            edit = Edit(
-                asked.request_id, 1, by, action, {"price": 900}, rule, "900", "test", judgement=judged
-            )
+            edit = Edit(asked.request_id, 1, by, action, {"price": 900}, rule, "test", judgement=judged)
             assert (await requests.edit(db, edit)).revision == 2
 
     asyncio.run(work())

@@ -67,7 +67,6 @@ def _edit(policy: Policy, attempt: EditAttempt, proposal: Proposal) -> Edit:
         proposal.action,
         proposal.facts.values,
         judgement.rule,
-        judgement.description,
         attempt.path,
         attempt.place,
         uses=uses_of(policy, proposal),

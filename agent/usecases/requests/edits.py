@@ -47,7 +47,6 @@ class Edit:
     action: Action
     facts: FactValues | None
     rule: Rule | None
-    description: str
     path: str
     place: Place | None = None
     signature_digest: bytes | None = None
@@ -116,9 +115,7 @@ async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     if not made:
         return EditOutcome(request.revision, request.editor_may_approve, changed=False)
     places.bind(tx, request.place, edit.place)
-    if shown.rule.description_template is not None:  # the changed action's rule may have another title
-        edit = replace(edit, description=shown.rule.describe(edit.action, edit.facts))
-    _write(tx, request, edit, before, made, shown.rule.money)
+    _write(tx, request, edit, before, made, shown.rule)
     return EditOutcome(request.revision + 1, request.editor_may_approve)
 
 
@@ -160,7 +157,7 @@ def _write(
     edit: Edit,
     before: Action,
     made: list[Difference],
-    money: tuple[str, ...],
+    rule: Rule,
 ) -> None:
     editor, changes, revision = edit.editor.person, as_changes(made), request.revision + 1
     excluded = eligibility.with_editor(
@@ -173,7 +170,7 @@ def _write(
             revision,
             edit.action,
             edit.facts,
-            edit.description,
+            rule.describe(edit.action, edit.facts),  # not as the changed action's own rule would
             editor,
             changes,
             excluded,
@@ -196,7 +193,7 @@ def _write(
     audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))
     if request.run_id is not None:
         calls.supersede_action(tx, request.call_id, request.agent)
-    line = outbox.edited_line(request.destination, request.id, editor, revision, changes, money)
+    line = outbox.edited_line(request.destination, request.id, editor, revision, changes, rule.money)
     outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
 
 

@@ -98,8 +98,7 @@ class Desk:
         standing = Standing(GRACE, frozenset({"S0FINANCE"}))
         action = Action(tool, "external", dict(arguments))
         epoch = self.site.service._services.policies.seen
-        words = "What Grace made of it"
-        edit = Edit(UUID(request), 1, standing, action, None, None, words, "page", policy_epoch=epoch)
+        edit = Edit(UUID(request), 1, standing, action, None, None, "page", policy_epoch=epoch)
         assert (await requests.edit(self.site.db, edit)).changed
         await self.decide(request, revision=2, **more)
 

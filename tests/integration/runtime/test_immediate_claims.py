@@ -245,9 +245,7 @@ async def test_an_edited_action_becomes_ready(stage: Callable[..., Awaitable[Sta
     call, calls = await asked(on), slots()
     assert call.request_id is not None
     action = Action("delete", "1", {"what": "logs"})
-    await requests.edit(
-        on.db, Edit(call.request_id, 1, STANDING, action, None, None, "delete logs", path="test")
-    )
+    await requests.edit(on.db, Edit(call.request_id, 1, STANDING, action, None, None, path="test"))
     await vote(process_votes(on.services, calls), call, revision=2)
     assert (done, await state(on, call)) == ([], CallState.READY)
 

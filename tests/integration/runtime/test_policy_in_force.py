@@ -279,9 +279,7 @@ async def test_an_edit_and_a_question_asked_anew_are_judged_by_the_policy_in_for
     """An edit, and an approval that becomes void, go by no other policy either."""
     waiting = await ask(database, rule(allow_edit=True))
     action = Action("process_refund", "1", {"order_id": 5})
-    edit = Edit(
-        waiting.request_id, 1, reviewer(GRACE), action, None, None, "Refund 5", "test", policy_epoch=0
-    )
+    edit = Edit(waiting.request_id, 1, reviewer(GRACE), action, None, None, "test", policy_epoch=0)
     approved = await ask(database)
     await alone.vote(database, ballot(approved, reviewer(GRACE)))
     await put(database, policy("allow"))

@@ -112,7 +112,7 @@ async def test_the_tool_gets_the_edited_arguments_and_the_model_is_told(stage, w
     assert revised.action.arguments == {"order": 2, "amount": 1}
     assert (revised.facts, revised.rule is not None) == ({"price": 90}, True)
     assert (await requests.edit(on.db, revised)).revision == 2
-    assert (await on.request(call)).description == revised.description
+    assert (await on.request(call)).description == "pay · amount: 1, order: 2"
     await vote(on, view, 2, Verdict.APPROVE)
     assert world.paid == [(2, 1)]
     heard = on.model.requests[-1]["messages"][-1]["content"]

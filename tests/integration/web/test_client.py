@@ -187,7 +187,6 @@ async def test_a_reviewer_changes_what_is_done(site: Street, caller: Caller, gra
         Action("delete_records", "external", {"table_name": ["users"], "count": 3}),
         None,
         None,
-        "Delete 3 records",
         "page",
         policy_epoch=await policies.epoch_in_force(site.db),
     )
@@ -240,7 +239,7 @@ async def test_a_function_that_validates_gets_what_people_saw(
             standing = Standing(GRACE, frozenset({"S0FINANCE"}))
             action = Action("delete_records", "external", {"table_name": edited, "count": 5})
             epoch = await policies.epoch_in_force(site.db)
-            edit = Edit(UUID(request), 1, standing, action, None, None, "Delete", "page", policy_epoch=epoch)
+            edit = Edit(UUID(request), 1, standing, action, None, None, "page", policy_epoch=epoch)
             assert (await requests.edit(site.db, edit)).changed
         assert (await grace.decide(request, revision=2 if edited else 1)).status_code == 200
         with nullcontext() if ran else pytest.raises(MalformedArguments, match=r"\$\.table_name"):
@@ -274,7 +273,7 @@ async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: s
         editor = Standing(GRACE, frozenset({"S0FINANCE"}))
         action = Action("delete_records", "external", {"table_name": "users", "dry_run": True})
         epoch = await policies.epoch_in_force(site.db)
-        edit = Edit(UUID(request), 1, editor, action, None, None, "A dry run", "page", policy_epoch=epoch)
+        edit = Edit(UUID(request), 1, editor, action, None, None, "page", policy_epoch=epoch)
         assert (await requests.edit(site.db, edit)).changed
         await grace.decides(request, revision=2)
         with pytest.raises(MalformedArguments, match="dry_run: a reviewer added it"):

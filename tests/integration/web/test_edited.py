@@ -17,7 +17,7 @@ async def edit(site: Street, request_id: str) -> None:
     changed = Action("delete_records", "external", {"table_name": "customers", "count": 6})
     editor = Standing(LINUS, frozenset({"S0FINANCE"}))
     request = UUID(request_id)
-    made = Edit(request, 1, editor, changed, None, None, "Delete 6", "test", policy_epoch=1)
+    made = Edit(request, 1, editor, changed, None, None, "test", policy_epoch=1)
     await requests.edit(site.db, made)
 
 
