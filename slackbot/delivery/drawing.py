@@ -71,9 +71,11 @@ class MessageDrawing:
         told = [await self._told(due, body) for body in due.bodies]
         run = await self._run_of(due, told)
         told = [{**body, **_ending(run and run[0], body)} for body in told]
-        hidden = await self._hidden(due, run) if any(map(_quotes, told)) else ()
-        if due.kind == "direct" and (of := due.bodies[0].get("of")) is not None:
-            return await self._draw_outcome(due, str(of), told[0], hidden)
+        quotes = any(map(_quotes, told))
+        view = await self._view(due.request_id) if quotes and due.request_id else None
+        hidden = await _hidden(view, run)
+        if due.kind == "direct" and told[0].get("of") is not None:
+            return await self._draw_outcome(due, told[0], run and run[0], view, hidden)
         draw = (
             cards.thread_line if due.kind == "thread_line" else cards.run_line
         )  # also for words to operators
@@ -101,24 +103,28 @@ class MessageDrawing:
         return await self._db.read(views.run_and_values, due.run_id)
 
     async def _draw_outcome(
-        self, due: DueMessage, of: str, body: Mapping[str, Any], hidden: masking.Hidden
+        self,
+        due: DueMessage,
+        body: Mapping[str, Any],
+        run: RunView | None,
+        view: RequestView | None,
+        hidden: masking.Hidden,
     ) -> Card | None:
         """A thread's line as a direct message: of what, where, and the reason that the thread has above it."""
         if "people" not in body:
             return None
         async with self._db.connection() as connection:
             above = await views.thread_of(connection, due.run_id, due.request_id)
-            run = await views.run_view(connection, due.run_id) if due.run_id else None
-            view = await views.request_view(connection, due.request_id) if due.request_id else None
             reason = await views.last_rejection(connection, run.id) if run else None
         told = {**body, "reason": reason} if reason and body.get("line") == "answer" else body
         (clean,) = await masking.clean_bodies([{**told, "people": None}], hidden)
-        draw = cards.thread_line if of == "thread_line" else cards.run_line
-        about = f"{run.chain}: {run.task}" if run else view.description if view else ""
+        draw = cards.thread_line if body["of"] == "thread_line" else cards.run_line
+        if run is not None:
+            about = await masking.clean_text(f"{run.chain}: {run.task}", hidden)
+        else:
+            about = (await masking.clean_view(view)).description if view else ""
         link = (await self._permalinks.of([above])).get(above) if above else None
-        return cards.outcome_message(
-            draw(clean, delivery_id=due.id), await masking.clean_text(about, hidden), link
-        )
+        return cards.outcome_message(draw(clean, delivery_id=due.id), about, link)
 
     async def _draw_root(self, due: DueMessage, run_id: UUID) -> Card | None:
         async with self._db.connection() as connection:
@@ -180,15 +186,6 @@ class MessageDrawing:
     async def _view(self, request_id: UUID) -> RequestView | None:
         return await self._db.read(views.request_view, request_id)
 
-    async def _hidden(self, due: DueMessage, run: tuple[RunView, RunValues] | None) -> masking.Hidden:
-        """Values secret by name or policy, which a result or an answer may repeat."""
-        hidden: masking.Hidden = ()
-        if due.request_id and (view := await self._view(due.request_id)):
-            hidden = await masking.hidden_values(view)
-        if run is not None:
-            hidden += masking.hidden_in_run(run[1])
-        return hidden
-
     async def _draw_request(self, due: DueMessage, request_id: UUID) -> Card | None:
         view = await self._view(request_id)
         if view is None:
@@ -204,6 +201,12 @@ class MessageDrawing:
         names = await self._directory.names(cards.named_in(view))
         shown = await self._permalinks.with_card_links(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)
+
+
+async def _hidden(view: RequestView | None, run: tuple[RunView, RunValues] | None) -> masking.Hidden:
+    """Values secret by name or policy, which a result or an answer may repeat."""
+    hidden = await masking.hidden_values(view) if view else ()
+    return hidden + masking.hidden_in_run(run[1]) if run is not None else hidden
 
 
 def _ending(run: RunView | None, body: Mapping[str, Any]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,6 +19,7 @@ from agent.store import runs as stored_runs
 from agent.usecases import calls, notify_choice, requests, runs, schedules
 from agent.usecases.calls import Outcome
 from agent.usecases.runs import endings
+from signoff.description import tool_and_arguments
 from slackbot.slack_api.client import SlackClient
 from tests.integration import alone
 from tests.integration.asking import (
@@ -254,6 +256,23 @@ async def test_a_direct_message_has_the_outcome_the_reason_and_the_way_to_the_th
     assert "Rejected by U0GRACE" in shown
     assert "The order is in dispute" in shown
     assert "<!channel>" not in message["text"]
+
+
+async def test_a_direct_message_describes_an_action_as_its_card_does(office: Office) -> None:  # noqa: F811
+    """Long values are cut after secrets are masked, and what the checkpoint hides is hidden."""
+    direct = await _choose_dm(office)
+    token = "ghp_" + "a1B2" * 9
+    described = tool_and_arguments("note", {"text": f"{'word ' * 38}{token}{' word' * 30}"})
+    theirs = await program(office, "rejected", description=described)
+    await theirs.end("rejected")
+    await theirs.said()
+    await office.tell_all(direct)
+    [message] = office.slack.messages(direct)
+    shown = words(message["blocks"]).partition(" · open the thread")[0]
+    assert shown.startswith("note · text: “word word")
+    assert re.search(r"…” \(\+\d+ characters\)$", shown), shown
+    assert "ghp_" not in str(message)
+    assert not {"\u2068", "\u2069"} & set(message["text"])
 
 
 async def test_off_is_off(office: Office) -> None:  # noqa: F811

@@ -65,6 +65,7 @@ from agent.store.views.runs import (
     CancelContext,
     cancel_context,
     has_unknown_thread,
+    last_rejection,
     messages,
     recent_runs,
     root_of_run,
@@ -72,6 +73,7 @@ from agent.store.views.runs import (
     run_in_thread,
     run_view,
     running,
+    thread_of,
     values_of,
     waiting_card,
 )
@@ -85,7 +87,6 @@ from agent.store.views.search import (
     search_runs,
     votes_between,
 )
-from agent.store.views.told_outcomes import last_rejection, thread_of
 from agent.store.views.waiting_lists import (
     audiences,
     count_waiting,

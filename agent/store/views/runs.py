@@ -89,6 +89,20 @@ async def waiting_card(connection: Connection, run_id: UUID) -> tuple[str, str] 
     return (rows[0].channel_id, rows[0].ts) if rows else None
 
 
+async def thread_of(
+    connection: Connection, run_id: UUID | None, request_id: UUID | None
+) -> tuple[str, str] | None:
+    """Channel and `ts` of the run's message, or of the card, of whose outcome somebody is told."""
+    rows = await fetch(connection, _THREAD, run=run_id, request=request_id)
+    return (rows[0].channel_id, rows[0].ts) if rows else None
+
+
+async def last_rejection(connection: Connection, run_id: UUID) -> str | None:
+    """A reviewer's words for the latest rejection since a person wrote to the run."""
+    rows = await fetch(connection, _REASON, run=run_id)
+    return str(rows[0].reason) if rows else None
+
+
 async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
     """Return the run's topmost ancestor, or the id itself if it has none or is unknown."""
     return UUID(str((await connection.execute(_ROOT, {"id": run_id})).scalar() or run_id))
@@ -237,6 +251,18 @@ _WAITING_CARD = (
     .order_by(_request.c.id)
     .limit(1)
 )
+_THREAD = text("""
+SELECT channel_id, thread_ts AS ts FROM agent_run WHERE id = CAST(:run AS uuid) AND thread_ts IS NOT NULL
+UNION ALL
+SELECT channel_id, ts FROM card_place
+WHERE request_id = CAST(:request AS uuid) AND surface = 'channel' AND ts IS NOT NULL LIMIT 1
+""")
+_REASON = text("""
+SELECT d.reason FROM approval_request AS r JOIN decision AS d ON d.request_id = r.id
+WHERE r.run_id = :run AND d.outcome = 'rejected' AND btrim(d.reason) <> ''
+  AND d.decided_at > (SELECT max(created_at) FROM run_message WHERE run_id = :run AND role = 'user')
+ORDER BY d.decided_at DESC LIMIT 1
+""")
 _ROOT = text("SELECT coalesce(ancestor_ids[1], id) FROM agent_run WHERE id = :id")
 _CANCEL_CONTEXT = text("""
 WITH RECURSIVE family AS (
