@@ -180,6 +180,11 @@ def whole_words(cut: str) -> str:
     return cut[: max((found.start() for found in _SEPARATOR.finditer(cut, begin)), default=len(cut))]
 
 
+def word_start(text: str, at: int) -> int:
+    """Return where the word around a place begins, however long it is."""
+    return max((found.end() for found in _SEPARATOR.finditer(text, 0, at)), default=0)
+
+
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
     """Cut a text to `limit` characters, and count the rest (`… (+12 characters)`)."""
     return text if len(text) <= limit else f"{text[:limit]}… (+{len(text) - limit} characters)"

@@ -7,13 +7,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from signoff.description import bounded
+from signoff.description import shorten, word_start
 
 MAX_LINES = 40
 MAX_VALUE = 160
-"""Characters of a value; of a long text only the part around its first difference."""
+"""Characters of a value; of a long text only the words around its first difference."""
 
-_LEAD = 20
+_LEAD = 40
+"""Characters before the first difference, so that a secret stays behind its name."""
 _NAMES = {"checkpoint": "checkpoint_id", "limit": "name", "facts": "tool"}
 """Of each list of tables, the key that names a table."""
 
@@ -88,13 +89,14 @@ def _apart(was: Any, now: Any) -> tuple[str, str]:
         return _shown(was), _shown(now)
     pairs = zip(was, now, strict=False)
     same = next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(was), len(now)))
-    start = max(0, same - _LEAD)
+    start = word_start(was, max(0, same - _LEAD))
     lead = "…" if start else ""
     return _shown(lead + was[start:]), _shown(lead + now[start:])
 
 
 def _shown(value: Any) -> str:
-    """As in the file; dates are texts."""
-    return (
-        "not set" if value is None else bounded(json.dumps(value, ensure_ascii=False, default=str), MAX_VALUE)
-    )
+    """As in the file; dates are texts. Cut between words, however long: nobody recognises part of a secret."""
+    if value is None:
+        return "not set"
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    return written if len(written) <= MAX_VALUE else shorten(written, word_start(written, MAX_VALUE))

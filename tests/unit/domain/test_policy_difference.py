@@ -89,3 +89,16 @@ def test_long_texts_show_where_they_differ_and_long_lists_are_counted() -> None:
     lines = difference("", many)
     assert len(lines) == MAX_LINES + 1
     assert lines[-1] == "and 5 more"
+
+
+@pytest.mark.parametrize("length", [60, 120, 400])
+@pytest.mark.parametrize("fill", range(0, 170, 7))
+def test_a_long_word_is_shown_whole_or_not_at_all(fill: int, length: int) -> None:
+    """Words may be secrets, and nobody recognises a part of one: wherever it stands, and wherever the texts differ."""
+    word = "ab1" * (length // 3)
+    old, new = (
+        BASE.replace("facts.price > 100.0", f"{'x ' * fill}{word}{end} {'y ' * 90}") for end in ("Q", "R")
+    )
+    for line in difference(old, new):
+        rest = line.replace(f"{word}Q", "").replace(f"{word}R", "")
+        assert "ab1" not in rest, line
