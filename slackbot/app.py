@@ -271,6 +271,7 @@ class Service:
             openid=_openid(self.settings),
             webhook_networks=self.settings.webhook_networks,
             cors_origins=self.settings.cors_origins,
+            commands=self.settings.commands,
             places=self._places,
         )
 

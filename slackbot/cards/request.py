@@ -49,11 +49,13 @@ _WORDS = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
     ["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "please", "the", "to", "with"]
 )
-_ASSERTED = {
-    "schedule": " (on a schedule)",
+_CONFIRMED = {
     "slack": "",
     "none": "",
+    "schedule": " (on a schedule)",
+    "key-owner": " (owner of the API key that asked)",
 }
+_NAMED = "; Slack has not confirmed it)"
 
 
 def request_card(
@@ -187,8 +189,7 @@ def small_line(view: RequestView, names: Names) -> Json:
     asked_for = view.behalf.requester
     person = blocks.mention_mrkdwn(asked_for.user_id) if asked_for else ""
     whom = "anyone" if view.behalf.anyone else person or "nobody in Slack"
-    by = view.requester_asserted
-    doubted = "" if by in _ASSERTED or (by.startswith("key:") and " for " not in by) else " (not confirmed)"
+    doubted = "" if _confirmed(view.requester_asserted) else " (not confirmed)"
     needed = f"{view.approvals_required} of {_reviewers(view, names, blocks.MAX_NAMED)}"
     pieces: list[str | Json] = [f"for {whom}{doubted}", _plain(f"· {inert.line(view.chain, 80)} · {needed}")]
     if view.status is RequestStatus.WAITING:
@@ -204,7 +205,6 @@ def _plain(content: str) -> Json:
 
 def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:
     """Say for whom and by which agent a request is asked, under which checkpoint, and what it needs."""
-    asserted = _asserted(view.requester_asserted)
     agent = inert.line(view.chain, 160)
     if view.agent_version != EXTERNAL:
         agent += f", version {inert.line(view.agent_version, 40)}"
@@ -213,7 +213,7 @@ def origin(view: RequestView, names: Names, permalink: str | None = None) -> lis
         blocks.section(
             blocks.text("On behalf of " if view.grant else "Requested by ", bold=True),
             blocks.requester(view.behalf),
-            blocks.text(asserted),
+            blocks.text(asserted(view.requester_asserted)),
         ),
         blocks.section(blocks.text("Agent ", bold=True), blocks.text(agent), *run),
         *_checkpoint(view),
@@ -228,16 +228,21 @@ def _checkpoint(view: RequestView) -> list[Json]:
     return [blocks.section(blocks.text("Checkpoint ", bold=True), checkpoint)]
 
 
-def _asserted(by: str) -> str:
-    """`key:<name>` is the key's owner, `key:<name> for U…` a person whom it named."""
-    if not by.startswith("key:"):
-        known = _ASSERTED.get(by)
-        return f" (asserted by: {inert.line(by, 60)})" if known is None else known
+def asserted(by: str) -> str:
+    """Say how a requester is known: `key:<name>` is the key's owner, `key:<name> for U…` a person whom it named."""
     key, named, _ = by.removeprefix("key:").partition(" for ")
+    if by in _CONFIRMED:
+        return _CONFIRMED[by]
+    if by == "on-behalf":
+        return f" (named by an API client{_NAMED}"
+    if not by.startswith("key:"):
+        return f" (asserted by: {inert.line(by, 60)})"
     shown = inert.line(key, 70)
-    if named:
-        return f" (named by the API key {shown}; Slack has not confirmed it)"
-    return f" (owner of the API key {shown})"
+    return f" (named by the API key {shown}{_NAMED}" if named else f" (owner of the API key {shown})"
+
+
+def _confirmed(by: str) -> bool:
+    return by in _CONFIRMED or (by.startswith("key:") and " for " not in by)
 
 
 def _quorum(view: RequestView, names: Names) -> str:

@@ -20,6 +20,7 @@ from agent.store import views
 from agent.usecases.calls import program_claims
 from agent.usecases.requests import Votes
 from agent.usecases.waves import Wave
+from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.openid import OpenID
@@ -97,6 +98,7 @@ class WebContext:
     webhook_networks: tuple[Network, ...] = ()
     cors_origins: tuple[str, ...] = ()
     """Their pages may call the API."""
+    commands: CommandNames = DEFAULT_NAMES
     places: Places = field(default_factory=lambda: Places(MANY))
 
     @cached_property

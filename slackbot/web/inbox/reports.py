@@ -156,6 +156,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 USUAL = 30
 
+FIRST_YEAR = 2000
+
 MAX_EVALUATIONS = 100_000
 """That the page counts."""
 
@@ -176,7 +178,7 @@ async def reports(request: Request, who: Signed, days: str = "", last: str = "")
         visitor=who,
         names=names,
         report=report,
-        ends=ends,
+        ends=report.by_day[-1][0] if ends else None,
         use=use,
         observed=[(each.checkpoint_id, described(each)) for each in use.observed] if use else [],
         periods=PERIODS,
@@ -199,7 +201,9 @@ async def _policy_use(ctx: WebContext, report: Report) -> PolicyUse:
 
 
 def _day(given: str) -> date | None:
+    """None for what is no day, or too early to have others before it."""
     try:
-        return date.fromisoformat(given) if given else None
+        day = date.fromisoformat(given)
     except ValueError:
         return None
+    return day if day.year >= FIRST_YEAR else None

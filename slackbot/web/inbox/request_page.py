@@ -32,6 +32,7 @@ from slackbot.cards import (
     unreadable,
     why,
 )
+from slackbot.cards.request import asserted
 from slackbot.masking import clean_view
 from slackbot.reviewing.listing import PersonalLists
 from slackbot.reviewing.visibility import visible_request
@@ -122,12 +123,6 @@ _RAN = {
     ExecutionStatus.IN_DOUBT: "What may have run",
 }
 
-_ASSERTED = {
-    "slack": "",
-    "none": "",
-    "key-owner": " (owner of the API key that asked)",
-    "on-behalf": " (named by an API client; Slack has not confirmed it)",
-}
 _LINK = re.compile(r"https?://[^\s\"<>\\]+\Z")
 
 
@@ -216,9 +211,7 @@ class RequestPage:
 
     @property
     def asserted(self) -> str:
-        return _ASSERTED.get(
-            self.view.requester_asserted, f" (asserted by {self.view.requester_asserted[:60]})"
-        )
+        return asserted(self.view.requester_asserted)
 
     @property
     def own_host(self) -> str:

@@ -63,7 +63,7 @@ async def sign_in(request: Request, next: str = "", lost: str = "") -> Response:
         await visitor(request)
     except NotSignedIn:
         slack = f"{WITH_SLACK}?{urlencode({'next': wanted})}" if ctx.openid and ctx.public_url else None
-        answer = page("sign_in.html", slack=slack, lost=bool(lost))
+        answer = page("sign_in.html", slack=slack, lost=bool(lost), commands=ctx.commands)
         set_cookie(answer, ctx, _WANTED, wanted, _TRIP_SECONDS)
         return answer
     return redirect_after_form(wanted)
@@ -75,7 +75,7 @@ async def look_at_link(request: Request, secret: str) -> Response:
     ctx = web_context(request)
     person = await sessions.link_owner(ctx.db, secret)
     names = await ctx.slack.directory.names([person.user_id]) if person else Names()
-    return page("sign_in_link.html", 200 if person else 410, person=person, names=names)
+    return _link_page(ctx, person, names)
 
 
 @router.post(LINK)
@@ -88,7 +88,7 @@ async def use_link(request: Request, secret: str) -> Response:
         await check_member(ctx, person)
     signed_in = await sessions.use_link(ctx.db, secret)
     if signed_in is None:
-        return page("sign_in_link.html", 410, person=None, names=Names())
+        return _link_page(ctx, None, Names())
     wanted = local_address(request.cookies.get(cookie_name(_WANTED, ctx)))
     answer = await _welcome(request, ctx, signed_in, wanted)
     delete_cookie(answer, ctx, _WANTED)
@@ -140,6 +140,11 @@ async def sign_out(request: Request, who: Signed, _: Form) -> Response:
     answer = redirect_after_form("/sign-in")
     delete_cookie(answer, ctx, NAME)
     return answer
+
+
+def _link_page(ctx: WebContext, person: Person | None, names: Names) -> Response:
+    status = 410 if person is None else 200
+    return page("sign_in_link.html", status, person=person, names=names, commands=ctx.commands)
 
 
 async def _vouched_for(ctx: WebContext, openid: OpenID, code: str, nonce: str, back: str) -> Person:

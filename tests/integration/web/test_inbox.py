@@ -586,6 +586,28 @@ async def test_what_may_not_be_seen_does_not_exist(porch: Porch, verb: str) -> N
 _POSTS = ("/approve", "/reject", "/edit", "/withdraw")
 
 
+@pytest.mark.parametrize(
+    ("asserted", "said"),
+    [
+        ("slack", "by @ada Agent"),
+        ("schedule", "by @ada (on a schedule)"),
+        ("key:crm", "by @ada (owner of the API key crm)"),
+        ("key:crm for U0ADA", "by @ada (named by the API key crm; Slack has not confirmed it)"),
+        ("on-behalf", "by @ada (named by an API client; Slack has not confirmed it)"),
+    ],
+)
+async def test_the_page_says_how_the_requester_is_known(
+    porch: Porch,  # noqa: F811
+    asserted: str,
+    said: str,
+) -> None:
+    """In the words of Details."""
+    asked = await porch.asked(7, requester_asserted=asserted)
+    grace = await porch.visitor("U0GRACE")
+    await grace.open(f"/inbox/requests/{asked}")
+    assert said in grace.words.replace("@ada (Ada Lovelace)", "@ada")
+
+
 async def test_only_the_requester_withdraws(porch: Porch) -> None:  # noqa: F811
     """The requester takes their question back; a reviewer's forged form does not."""
     asked = await porch.asked(7)

@@ -150,7 +150,11 @@ async def test_administrators_read_what_the_policy_did(porch: Porch) -> None:  #
     await admin.open(f"/inbox/reports?days=7&last={yesterday}")
     assert f"end with {yesterday}" in admin.words
     assert "Denied: none." in admin.words
-    assert (await admin.open("/inbox/reports?last=never")).status_code == 200
+    for last in ("never", "0001-01-01", "1999-12-31"):
+        assert (await admin.open(f"/inbox/reports?last={last}")).status_code == 200
+        assert "include today" in admin.words
+    assert (await admin.open("/inbox/reports?last=9999-12-31")).status_code == 200
+    assert "end with 9999" not in admin.words
     grace = await porch.visitor("U0GRACE")
     await grace.open("/inbox/reports?days=7")
     assert "Denied" not in grace.words

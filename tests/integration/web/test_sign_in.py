@@ -46,6 +46,18 @@ async def test_a_personal_link_signs_in_once(porch: Porch) -> None:
     assert (await other.open("/inbox")).headers["location"] == "/sign-in"
 
 
+async def test_the_pages_name_the_command_that_works_here(http_house: House) -> None:
+    """Beside another installation's, a command has another name."""
+    porch = await open_porch(http_house, SIGNOFF_APPROVALS_COMMAND="/eu-approvals")
+    visitor = porch.stranger()
+    for path in ("/sign-in", "/sign-in/link/used"):
+        await visitor.open(path)
+        assert "<code>/eu-approvals inbox</code>" in visitor.page
+    await visitor.send("/sign-in/link/used")
+    assert "<code>/eu-approvals inbox</code>" in visitor.page
+    await visitor.browser.aclose()
+
+
 async def test_of_two_who_use_a_link_at_once_one_gets_in(porch: Porch) -> None:
     """A link is good for one session, however many buttons are pressed at the same moment."""
     link = await porch.link("U0GRACE")

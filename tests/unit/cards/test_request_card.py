@@ -473,6 +473,8 @@ def test_nobody_may_decide_is_said(samples: Any, referee: Any) -> None:
         ("slack", "Requested by U0ADAAgent"),
         ("key:crm for U0ADA", "named by the API key crm; Slack has not confirmed it"),
         ("key:crm", "owner of the API key crm"),
+        ("key-owner", "owner of the API key that asked"),
+        ("on-behalf", "named by an API client; Slack has not confirmed it"),
         ("telepathy", "asserted by: telepathy"),
     ],
 )
@@ -481,7 +483,7 @@ def test_how_the_requester_is_known(samples: Any, referee: Any, asserted: str, s
     view = samples.view(requester_asserted=asserted)
     assert said in referee.words(details_modal(view)["blocks"])
     marked = "for <@U0ADA> (not confirmed)" in referee.words(request_card(view).blocks)
-    assert marked == (asserted not in ("slack", "key:crm"))
+    assert marked == (asserted not in ("slack", "key:crm", "key-owner"))
 
 
 def test_link_to_the_run(samples: Any, referee: Any) -> None:
