@@ -70,7 +70,8 @@ class FilterChoices:
     agents: Sequence[str] = ()
     checkpoints: Sequence[str] = ()
     requesters: Sequence[str] = ()
-    """User ids."""
+    """User ids, as are those of ``deciders``."""
+    deciders: Sequence[str] = ()
     channels: Sequence[str] = ()
 
 
@@ -153,6 +154,7 @@ class PersonalLists:
             sorted({agent for each in shown for agent in each.agents}),
             sorted({checkpoint for each in shown for checkpoint in each.checkpoints}),
             sorted({user_id for each in shown for user_id in each.requesters}),
+            sorted({user_id for each in shown for user_id in each.deciders}),
             sorted({each.channel_id for each in shown}),
         )
 

@@ -119,7 +119,8 @@ class FilterChoice:
     agents: tuple[str, ...]
     checkpoints: tuple[str, ...]
     requesters: tuple[str, ...]
-    """User ids."""
+    """User ids, as are those of ``deciders``."""
+    deciders: tuple[str, ...]
 
 
 async def audience_counts(
@@ -135,7 +136,7 @@ async def audience_counts(
 async def filter_choices(
     connection: Connection, person: Person, kind: RequestKind, among: int
 ) -> list[FilterChoice]:
-    """Return, by audience, the agents, checkpoints and requesters of the newest `among` requests."""
+    """Return, by audience, the agents, checkpoints and people of the newest `among` requests."""
     rows = await fetch(connection, _choices(kind, among), team=person.team_id, user=person.user_id)
     return [row_as(FilterChoice, row) for row in rows]
 
@@ -178,11 +179,14 @@ def _counts(kind: RequestKind, names: frozenset[str], limit: int) -> Select[Any]
 
 @cache
 def _choices(kind: RequestKind, limit: int) -> Select[Any]:
+    decided = decision.alias()
     some = (
         select(
             *request.c["approvers", "channel_id", "agent", "checkpoint_id", "requester_user_id"],
+            decided.c.user_id.label("decider"),
             _is_own(kind).label("own"),
         )
+        .outerjoin(decided, decided.c.request_id == request.c.id)
         .where(*request_filters.conditions(kind, frozenset()))
         .order_by(*request_filters.order_by(kind, RequestOrder.NEWEST))
         .limit(limit)
@@ -194,4 +198,5 @@ def _choices(kind: RequestKind, limit: int) -> Select[Any]:
         func.array_agg(distinct(some.c.agent)).label("agents"),
         func.array_agg(distinct(some.c.checkpoint_id)).label("checkpoints"),
         func.array_remove(func.array_agg(distinct(some.c.requester_user_id)), None).label("requesters"),
+        func.array_remove(func.array_agg(distinct(some.c.decider)), None).label("deciders"),
     ).group_by(*audience)

@@ -106,9 +106,9 @@ async def waiting(request: Request, who: Signed, at: At = "") -> Response:
 async def history(request: Request, who: Signed, at: At = "") -> Response:
     """Decided requests (or open ones, by filter); a search covers both."""
     ctx, query = web_context(request), ListQuery.of_history(request)
-    if (only := await _by_id(ctx, who, query)) is not None:
-        return redirect_after_form(f"/inbox/requests/{only}")
-    wanted, kind = await _wanted(ctx, who, query), query.kind()
+    if len(alike := await _by_id(ctx, who, query)) == 1:
+        return redirect_after_form(f"/inbox/requests/{alike[0]}")
+    wanted, kind = await _wanted(ctx, who, query, alike), query.kind()
     order, lists = _order(query, kind), _lists(ctx, who)
     list_page, count = await asyncio.gather(
         lists.found(kind, wanted, Cursor.read(at), PAGE, order), lists.count(kind, wanted)
@@ -121,6 +121,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
         count=count,
         turns=query.turns("/inbox/history", list_page),
         query=query,
+        by_id=wanted.ids is not None,
         offered=await _offered(ctx, who, kind, query, _people(list_page.lines)),
         **await _named(ctx, who, list_page.lines),
     )
@@ -130,7 +131,8 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
 async def download(request: Request, who: Signed) -> Response:
     """The list of the history, all pages of it. What the page would ignore in the address leads back to the page."""
     ctx, query = web_context(request), ListQuery.of_history(request)
-    wanted, kind = await _wanted(ctx, who, query), query.kind()
+    alike = await _by_id(ctx, who, query)
+    wanted, kind = await _wanted(ctx, who, query, alike), query.kind()
     order = _order(query, kind)
     if query.unclear:
         return redirect_after_form(query.address("/inbox/history"))
@@ -155,7 +157,8 @@ async def _counted(ctx: WebContext, who: Visitor, request: Request, name: Counte
     lists = _lists(ctx, who)
     if name is CountedList.HISTORY:
         query = ListQuery.of_history(request)
-        return await lists.count(query.kind(), await _wanted(ctx, who, query), EVERY_ONE)
+        alike = await _by_id(ctx, who, query)
+        return await lists.count(query.kind(), await _wanted(ctx, who, query, alike), EVERY_ONE)
     wanted = await _by_names(ctx, who, RequestKind.WAITING, ListQuery.of_waiting(request).read(ctx))
     count = lists.count_for_me if name is CountedList.MINE else lists.count_for_others
     return await count(wanted, EVERY_ONE)
@@ -196,46 +199,46 @@ async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | N
     return await clean_view(view) if voted or view.status is not RequestStatus.WAITING else None
 
 
-async def _by_id(ctx: WebContext, who: Visitor, query: ListQuery) -> UUID | None:
-    """The only request whose id has this prefix, if the visitor may see it; else its existence is not revealed."""
-    found = await _like(ctx, query)
+async def _by_id(ctx: WebContext, who: Visitor, query: ListQuery) -> list[UUID]:
+    """At most two requests whose id begins like the words; the only one if the visitor may see it.
+
+    Else its existence is not revealed.
+    """
+    text = query.asked["q"].strip()
+    if not _ID.match(text):
+        return []
+    found = await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
     if len(found) != 1:
-        return None
+        return found
     try:
-        return (await visible_request(ctx.db, ctx.slack.directory, who.person, found[0])).id
+        await visible_request(ctx.db, ctx.slack.directory, who.person, found[0])
     except Refused:
-        return None
+        return []
+    return found
 
 
-async def _wanted(ctx: WebContext, who: Visitor, query: ListQuery) -> RequestFilter:
-    """Of several requests whose id begins like the words, the list is of these."""
+async def _wanted(ctx: WebContext, who: Visitor, query: ListQuery, alike: Sequence[UUID]) -> RequestFilter:
+    """Of requests whose id begins like the words, the list is of these."""
     wanted = query.read(ctx)
-    if len(await _like(ctx, query)) > 1:
+    if alike:
         return replace(wanted, words=(), ids=parse_id_prefix(query.asked["q"]))
     return await _by_names(ctx, who, query.kind(), wanted)
 
 
 async def _by_names(ctx: WebContext, who: Visitor, kind: RequestKind, wanted: RequestFilter) -> RequestFilter:
-    """Words may be names of people who asked for what the visitor may see."""
+    """Words may be handles or real names of people who asked for or decided what the visitor may see."""
     if not wanted.words:
         return wanted
     choices = await _lists(ctx, who).choices(kind)
-    names = (await ctx.slack.directory.names({*choices.requesters, who.person.user_id})).people
-    known = [(part, user_id) for user_id, name in names.items() for part in search_words(name)]
+    ids = {*choices.requesters, *choices.deciders, who.person.user_id}
+    names = await ctx.slack.directory.names(ids)
+    known = [(part, each) for each in ids for part in search_words(names.in_full(each))]
     return replace(
         wanted,
         named=tuple(
             (word, user_id) for word in wanted.words for part, user_id in known if part.startswith(word)
         ),
     )
-
-
-async def _like(ctx: WebContext, query: ListQuery) -> list[UUID]:
-    """At most two, if the words may be the beginning of an id."""
-    text = query.asked["q"].strip()
-    if not _ID.match(text):
-        return []
-    return await ctx.db.read(views.requests_like, team_id=ctx.slack.team_id, id_prefix=text)
 
 
 def _order(query: ListQuery, kind: RequestKind) -> RequestOrder:
@@ -251,7 +254,8 @@ async def _offered(
 ) -> FilterOffer:
     choices, asked = await _lists(ctx, who).choices(kind), query.asked
     requesters = {*choices.requesters, asked["requester"]} - {""}
-    people = set() if shown is None else {*requesters, *shown, asked["person"], asked["decider"]} - {""}
+    known = {*requesters, *choices.deciders, *(shown or ()), asked["person"], asked["decider"]} - {""}
+    people = set() if shown is None else known
     names = await ctx.slack.directory.names(requesters | people)
     # Channel names are shown only if the visitor sees requests there; a selected channel stays an id.
     channel_names = await ctx.slack.directory.channel_names(choices.channels)

@@ -7,6 +7,8 @@ import csv
 import re
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from itertools import pairwise
+from os.path import commonprefix
 from time import monotonic
 from typing import Any
 from urllib.parse import quote
@@ -131,6 +133,8 @@ async def test_looking_for_an_id_does_not_tell_that_there_is_one(porch: Porch) -
     assert found.headers["location"] == f"/inbox/requests/{hidden}"
     assert (await grace.open(f"/inbox/history?q={hidden[:13]}")).status_code == 200
     assert hidden not in grace.page
+    assert await table(grace, f"?q={hidden}") == []
+    assert [row["id"] for row in await table(linus, f"?q={hidden}")] == [hidden]
 
 
 async def test_page_and_card_say_why_an_approved_call_never_ran(porch: Porch) -> None:  # noqa: F811
@@ -737,6 +741,8 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
         ("q=AD+refunds+order+27", ["27"]),
         ("q=grace+order+27", ["27"]),
         ("q=linus+order+27", []),
+        ("q=Lovelace+order+27", ["27"]),
+        ("q=hopp+order+27", ["27"]),
         ("agent=refunds&q=order+26", ["26"]),
         ("agent=others", []),
         ("q=order+27&rule=refunds&requester=U0ADA&channel=C0REVIEW&risk=medium", ["27"]),
@@ -769,14 +775,27 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
     assert f"agent=refunds&amp;decider=U0GRACE&amp;until={today}&amp;at=" in reader.page  # of the next page
     assert "Everybody’s decisions" in reader.words
     ids = await porch.house.column("SELECT id::text FROM approval_request ORDER BY id")
-    alike = ids[0][: next(at for at in range(36) if ids[0][at] != ids[1][at])]
-    await reader.open(f"/inbox/history?q={alike}&sort=oldest")
-    assert {"0", "1"} <= set(re.findall(r"for order (\d+)</a>", reader.page))
+    alike = max((commonprefix(pair) for pair in pairwise(ids)), key=len)  # noqa: RUF071 - characters
+    await reader.open(f"/inbox/history?q={alike}")
+    assert set(re.findall(r"for order (\d+)</a>", reader.page)) == {
+        str(order) for order, each in enumerate(ids) if each.startswith(alike)
+    }
+    assert f"Several requests have an ID that begins with “{alike}”" in reader.words
+    assert {row["id"] for row in await table(reader, f"?q={alike}")} == {
+        each for each in ids if each.startswith(alike)
+    }
     assert (await reader.open(f"/inbox/count/history?q={alike}")).text == str(
         sum(each.startswith(alike) for each in ids)
     )
     (asked,) = await porch.house.column("SELECT max(id::text) FROM approval_request")
     assert (await reader.open(f"/inbox/history?q={asked}")).headers["location"] == f"/inbox/requests/{asked}"
+    assert [row["id"] for row in await table(reader, f"?q={asked}")] == [asked]
+    assert (await reader.open(f"/inbox/count/history?q={asked}")).text == "1"
+    linus = await porch.visitor("U0LINUS")  # others decided
+    await linus.open("/inbox/history?q=Hopper+order+27")
+    assert re.findall(r"for order (\d+)</a>", linus.page) == ["27"]
+    await linus.open("/inbox/history?q=nothing")
+    assert '<option value="U0GRACE">' in linus.page
 
 
 async def table(reader: Visitor, query: str = "") -> list[dict[str, str]]:
