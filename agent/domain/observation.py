@@ -45,13 +45,6 @@ class ObservedCount:
     last: datetime | None = None
 
 
-def week_before(at: datetime) -> tuple[datetime, datetime]:
-    """Monday to Monday, in the time zone of ``at``."""
-    today = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    end = today - timedelta(days=today.weekday())
-    return end - timedelta(days=7), end
-
-
 def summary(counts: Sequence[ObservedCount]) -> str:
     """Return a line for each observed checkpoint, at most 20, and the number of those left out."""
     lines = [f"{each.checkpoint_id}: {described(each)}" for each in counts[:MAX_LINES]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from agent.domain.observation import ObservedCount, summary
 from agent.domain.reports import AGES, Report, Share
@@ -50,6 +51,13 @@ class WeekLine:
     about: str
     title: str
     text: str
+
+
+def week_before(at: datetime) -> tuple[datetime, datetime]:
+    """Monday to Monday, in the time zone of ``at``."""
+    today = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    end = today - timedelta(days=today.weekday())
+    return end - timedelta(days=7), end
 
 
 def week_lines(report: Report, use: PolicyUse, work: WorkNumbers) -> list[WeekLine]:

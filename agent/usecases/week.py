@@ -9,10 +9,9 @@ from agent.database.pools import Database
 from agent.database.transaction import Connection
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
-from agent.domain.observation import week_before
 from agent.domain.policy import Policy
 from agent.domain.rules import RESERVED_IDS
-from agent.domain.week import PolicyUse, week_lines
+from agent.domain.week import PolicyUse, week_before, week_lines
 from agent.store import clock, observations, outbox, views, week
 from agent.store import policy as policies
 from agent.store.outbox import Destination
@@ -44,9 +43,7 @@ async def report_week(db: Database, policy: Policy, admin: Destination | None) -
     return 1
 
 
-async def policy_use(
-    db: Database, policy: Policy, since: datetime, until: datetime, most: int | None = None
-) -> PolicyUse:
+async def policy_use(db: Database, policy: Policy, since: datetime, until: datetime, most: int) -> PolicyUse:
     """What the policy in force did in this time; of more than ``most`` evaluations, only the latest count."""
     async with db.connection() as connection:
         return await _use(connection, policy, since, until, most)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.domain.checkpoints import load
 from agent.domain.errors import PolicyError
 from agent.domain.judgement import Inputs, ToolTraits
-from agent.domain.observation import MAX_LINES, Observation, ObservedCount, described, summary, week_before
+from agent.domain.observation import MAX_LINES, Observation, ObservedCount, described, summary
 from agent.domain.policy import Policy
 from agent.domain.replay import RecordedJudgement, Totals, replay
 from agent.domain.tool_outline import explain
@@ -203,13 +203,6 @@ def test_a_replay_counts_what_would_be_observed() -> None:
     totals = Totals()
     assert len(list(replay(policy, recorded, totals))) == 1
     assert described(totals.observed["big"]) == "would have asked 2 of 3 calls, of which 1 were asked anyway"
-
-
-def test_a_week_is_from_monday_to_monday() -> None:
-    """On a Monday it is the week that has just ended."""
-    monday = datetime(2026, 11, 23, tzinfo=UTC)
-    for at in (monday, NOW, monday + timedelta(days=6, hours=23)):
-        assert week_before(at) == (monday - timedelta(days=7), monday)
 
 
 def test_a_summary_is_a_line_for_each() -> None:

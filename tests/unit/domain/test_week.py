@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from agent.domain.observation import ObservedCount
 from agent.domain.reports import Outcomes, Report, Share
-from agent.domain.week import PolicyUse, WorkNumbers, week_lines
+from agent.domain.week import PolicyUse, WorkNumbers, week_before, week_lines
 from slackbot.cards import week_card
 
 REPORT = Report(
@@ -86,3 +86,10 @@ def test_each_line_links_to_its_page(inbox: str | None) -> None:
     assert shown.count("'type': 'link'") == (8 if inbox else 0)
     assert ("/reports?days=7&last=2026-11-22#policy" in shown) is (inbox is not None)
     assert "4 of 40 (10 %)" in card.text
+
+
+def test_a_week_is_from_monday_to_monday() -> None:
+    """On a Monday it is the week that has just ended."""
+    monday = datetime(2026, 11, 23, tzinfo=UTC)
+    for at in (monday, monday + timedelta(hours=9), monday + timedelta(days=6, hours=23)):
+        assert week_before(at) == (monday - timedelta(days=7), monday)
