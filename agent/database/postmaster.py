@@ -26,6 +26,25 @@ from signoff.errors import SignoffError
 ACCOUNT = "signoff-postgres"
 PASSWD = Path("/etc/passwd")
 
+MAJOR = "18"
+PORT = 5432  # names the socket file
+SOCKET = f".s.PGSQL.{PORT}"
+SHORT_PREFIX = "signoff-"
+LONGEST_SOCKET_PATH = 103  # bytes: sun_path holds 108 with NUL on Linux, 104 on macOS
+START_SECONDS = 60.0  # including recovery
+STOP_SECONDS = 30.0
+SETTINGS = {
+    "listen_addresses": "",
+    "port": str(PORT),
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "log_checkpoints": "off",
+    "timezone": "UTC",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+}
+NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
 
 @dataclass(frozen=True)
 class ServerUser:
@@ -99,26 +118,6 @@ def account() -> pwd.struct_passwd:
         raise OSError(
             f"root needs the system user {ACCOUNT}, and useradd failed: {made.stderr.strip()}"
         ) from None
-
-
-MAJOR = "18"
-PORT = 5432  # names the socket file
-SOCKET = f".s.PGSQL.{PORT}"
-SHORT_PREFIX = "signoff-"
-LONGEST_SOCKET_PATH = 103  # bytes: sun_path holds 108 with NUL on Linux, 104 on macOS
-START_SECONDS = 60.0  # including recovery
-STOP_SECONDS = 30.0
-SETTINGS = {
-    "listen_addresses": "",
-    "port": str(PORT),
-    "unix_socket_permissions": "0700",
-    "max_connections": "200",
-    "log_checkpoints": "off",
-    "timezone": "UTC",
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-}
-NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 class EmbeddedServerError(SignoffError):

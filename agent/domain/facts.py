@@ -25,6 +25,14 @@ MAX_BYTES = 64 * 1024
 FACTS_MAX_AGE = timedelta(seconds=60)
 """Of a program's facts at its claim, unless policy says otherwise."""
 
+TABLE = "facts"
+KEYS = ("tool", "url")
+
+_ANYWHERE = networks("0.0.0.0/0, ::/0")
+
+Problem = Callable[[int, str | None, str], None]
+"""Gets the table's index, the key (None: the table), and the problem."""
+
 
 class FactsSource(StrEnum):
     """Where the facts of a program's request come from."""
@@ -68,15 +76,6 @@ def read_facts(values: Any, source: FactsSource) -> Facts:
     if len(facts.canonical or b"") > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
     return facts
-
-
-TABLE = "facts"
-KEYS = ("tool", "url")
-
-_ANYWHERE = networks("0.0.0.0/0, ::/0")
-
-Problem = Callable[[int, str | None, str], None]
-"""Gets the table's index, the key (None: the table), and the problem."""
 
 
 @dataclass(frozen=True, slots=True)

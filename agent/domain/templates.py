@@ -19,6 +19,12 @@ MAX_LINK = 3000
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?/")
 _UNFIT = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
+ROOTS = ("args", "facts")
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
+_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
+MISSING = object()
+
 
 def check_link(template: str) -> None:
     """Raises ValueError for a template that could lead to another host."""
@@ -59,13 +65,6 @@ def _encoded(value: Any) -> str | None:
     if value is MISSING or value is None or value == "" or isinstance(value, Mapping | list | tuple):
         return None
     return quote(value if isinstance(value, str) else canonical_bytes(value).decode(), safe="")
-
-
-ROOTS = ("args", "facts")
-
-_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
-_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
-MISSING = object()
 
 
 def check(template: str) -> None:

@@ -30,6 +30,27 @@ from agent.store.due_work import Lane
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
+Notify = Callable[[str], None]
+"""Send due notices to a webhook or by e-mail, without waiting."""
+
+BUSY, IDLE = 0.25, 1.0
+"""Seconds between polls: while they find work, and at most."""
+
+SPACING = 0.02
+"""Minimum seconds between polls."""
+
+AFTER_FAILURE = 1.0
+"""Seconds between attempts when the database does not answer."""
+
+UNSERVED = 60.0
+"""Seconds that an unloaded agent's run is left to other processes; then it fails."""
+
+OVERDUE = 10.0
+"""Seconds for a poll."""
+
+SPREAD = 0.25
+"""Seconds between announcements of more work than slots."""
+
 
 class Look:
     """Each lane continues where the last poll ended; ``more``: a lane has not ended."""
@@ -66,28 +87,6 @@ class Look:
     async def find_unserved(self, seconds: float) -> list[Wakeup]:
         """Runs unserved for this many seconds."""
         return await self._db.read(due_work.find_unserved, self._agents(), seconds, self._page)
-
-
-Notify = Callable[[str], None]
-"""Send due notices to a webhook or by e-mail, without waiting."""
-
-BUSY, IDLE = 0.25, 1.0
-"""Seconds between polls: while they find work, and at most."""
-
-SPACING = 0.02
-"""Minimum seconds between polls."""
-
-AFTER_FAILURE = 1.0
-"""Seconds between attempts when the database does not answer."""
-
-UNSERVED = 60.0
-"""Seconds that an unloaded agent's run is left to other processes; then it fails."""
-
-OVERDUE = 10.0
-"""Seconds for a poll."""
-
-SPREAD = 0.25
-"""Seconds between announcements of more work than slots."""
 
 
 class Executor:

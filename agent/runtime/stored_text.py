@@ -24,6 +24,14 @@ NO_JSON = "which is not JSON: return a dict, list, str, number, bool or None"
 _MAX_ERROR = 4000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neither NUL nor lone surrogates
 
+_MAX_FRAMES = 4
+"""Per log line."""
+
+_PACKAGES = Path(__file__).resolve().parents[2]
+_OURS = tuple(str(_PACKAGES / name) + "/" for name in ("agent", "signoff", "slackbot"))
+_PYTHON = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+
 
 def storable_text(text: str) -> str:
     """U+FFFD replaces what the database cannot store."""
@@ -102,15 +110,6 @@ def _cut(text: str) -> str:
     return f"{kept}\n[cut: the first {MAX_BYTES // 1024} KiB of {len(encoded) // 1024 + 1} KiB]"
 
 
-_MOST = 4
-"""Per log line."""
-
-_PACKAGES = Path(__file__).resolve().parents[2]
-_OURS = tuple(str(_PACKAGES / name) + "/" for name in ("agent", "signoff", "slackbot"))
-_PYTHON = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
-_INSTALLED = ("site-packages", "dist-packages")
-
-
 def place(raised: BaseException) -> str | None:
     """The innermost line: `my_agents.py:57`."""
     frames = _author_frames(raised)
@@ -119,7 +118,7 @@ def place(raised: BaseException) -> str | None:
 
 def trail(raised: BaseException) -> str | None:
     """`my_agents.py:57 in price_of, my_agents.py:80 in process_refund`."""
-    frames = _author_frames(raised)[:_MOST]
+    frames = _author_frames(raised)[:_MAX_FRAMES]
     return ", ".join(f"{Path(each.filename).name}:{each.lineno} in {each.name}" for each in frames) or None
 
 

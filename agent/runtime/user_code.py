@@ -22,6 +22,21 @@ import structlog
 from agent.runtime import branches
 from agent.runtime.watchdog import Watchdog
 
+THREADS = 64
+"""Concurrent sync functions."""
+
+STOP_SECONDS = 2.0
+"""Seconds for cancelled functions to clean up at shutdown."""
+
+BLOCKED = "it could not begin in time, because other tools block the event loop or hold every thread"
+
+Check = Callable[[], None]
+"""Called just before the function begins; raises to end the call."""
+
+_running: contextvars.ContextVar[str] = contextvars.ContextVar("signoff_user_code")
+
+log = structlog.get_logger(__name__)
+
 
 class UserCall:
     """`ended` belongs to the caller's loop; cancelled: it ended with CancelledError."""
@@ -109,22 +124,6 @@ def contained(error: BaseException) -> Exception:
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")
-
-
-THREADS = 64
-"""Concurrent sync functions."""
-
-STOP_SECONDS = 2.0
-"""Seconds for cancelled functions to clean up at shutdown."""
-
-BLOCKED = "it could not begin in time, because other tools block the event loop or hold every thread"
-
-Check = Callable[[], None]
-"""Called just before the function begins; raises to end the call."""
-
-_running: contextvars.ContextVar[str] = contextvars.ContextVar("signoff_user_code")
-
-log = structlog.get_logger(__name__)
 
 
 class UserCode:

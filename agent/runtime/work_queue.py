@@ -23,6 +23,19 @@ from agent.runtime import shutdown
 from signoff.backoff import Backoff
 from signoff.errors import SignoffError
 
+log = structlog.get_logger(__name__)
+
+RESTS = Backoff(first=2.0, longest=60.0)
+"""Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
+
+LAST_EVERY = 8
+"""While both wait, at least one of so many items taken has the lowest priority: slowed down, never stopped."""
+
+MAX_FAILURES = 10_000
+"""Then all counts start over."""
+
+_give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lambda: None)
+
 MOST = 1000
 """Per agent; polling finds the rest."""
 
@@ -73,20 +86,6 @@ class FairQueue:
         else:
             del self._lanes[agent]
         return wakeup
-
-
-log = structlog.get_logger(__name__)
-
-RESTS = Backoff(first=2.0, longest=60.0)
-"""Seconds that polling skips a failed item, doubled each time except for database errors. Wake-ups retry at once."""
-
-LAST_EVERY = 8
-"""While both wait, at least one of so many items taken has the lowest priority: slowed down, never stopped."""
-
-MAX_FAILURES = 10_000
-"""Then all counts start over."""
-
-_give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lambda: None)
 
 
 def give_back_slot() -> None:

@@ -68,7 +68,6 @@ from slackbot.cards.values import (
     Card,
     Names,
     Pages,
-    button_value,
     page_value,
     parse_button_value,
     parse_id,

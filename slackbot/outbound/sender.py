@@ -27,6 +27,14 @@ from slackbot.reviewing.listing import without_secrets
 from slackbot.web.api.shapes import Moment, PersonOut, ResponseModel, page_url, review, rfc3339
 from slackbot.web.http.context import WebContext
 
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 10
+"""Concurrent notices per target."""
+
+REST = 2.0
+"""Seconds for which polls skip a target that accepts nothing."""
+
 
 class RunOut(ResponseModel):
     """The current state of a run."""
@@ -71,15 +79,6 @@ async def _run(db: Database, run_id: UUID | None) -> RunOut | None:
         return None
     run = await db.read(views.run_view, run_id)
     return RunOut.copy_of((await without_secrets(db, [run]))[0]) if run else None
-
-
-log = structlog.get_logger(__name__)
-
-AT_ONCE = 10
-"""Concurrent notices per target."""
-
-REST = 2.0
-"""Seconds for which polls skip a target that accepts nothing."""
 
 
 class OutboundSender:

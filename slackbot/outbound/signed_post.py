@@ -24,6 +24,9 @@ from slackbot.outbound.failures import RetryLater, Undeliverable
 
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError)
 
+TIMEOUT = 10.0
+"""Seconds for one attempt, including name resolution."""
+
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
     """The value of `Signoff-Signature`: `v1=` and the HMAC-SHA-256 over `<timestamp>.<body>`, in hex."""
@@ -91,10 +94,6 @@ class SignedPoster:
             check_address(address, self._allowed, encrypted=encrypted)
         # Prefer IPv4: machines without IPv6 access are more common.
         return min(addresses, key=lambda address: address.version)
-
-
-TIMEOUT = 10.0
-"""Seconds for one attempt, including name resolution."""
 
 
 class WebhookPoster:

@@ -3,7 +3,7 @@
 from slackbot.slack_api.openid import OpenID
 from slackbot.web.application import application
 from slackbot.web.http.context import SlackConnection, WebContext
-from slackbot.web.http.health import Checks, health_application, health_routes
+from slackbot.web.http.health import health_application, health_routes
 from slackbot.web.http.metrics import MOST_CONNECTIONS
 from slackbot.web.http.places import Places
 from slackbot.web.http.server import HttpServer

@@ -24,7 +24,6 @@ from agent.store.views.program_requests import (
 from agent.store.views.reports import report, report_audiences
 from agent.store.views.request_lists import (
     AudienceCount,
-    FilterChoice,
     audience_counts,
     filter_choices,
     found_requests,
@@ -89,7 +88,6 @@ from agent.store.views.search import (
 )
 from agent.store.views.waiting_lists import (
     audiences,
-    count_waiting,
     count_waiting_for,
     count_waiting_for_others,
     waiting_for,

@@ -24,7 +24,6 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    text,
     true,
     tuple_,
     union,
@@ -47,13 +46,6 @@ from agent.store.views.request_filters import EVERYTHING
 from agent.store.views.request_lines import history_line, lines, of_team, request, request_line, team
 from agent.store.views.request_rows import is_live
 from signoff.values import Person
-
-
-async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 200) -> int:
-    """Count up to ``at_most``, to stay cheap."""
-    parameters = {"team": team_id, "limit": at_most}
-    found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
-    return found
 
 
 async def waiting_for(
@@ -106,11 +98,6 @@ async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[st
 
 
 _waits = and_(request.c.status == RequestStatus.WAITING, of_team)
-
-
-_COUNT_WAITING = text("""
-SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AND team_id = :team LIMIT :limit) AS w
-""")
 
 
 USER = select(bindparam("user", type_=Text)).scalar_subquery()

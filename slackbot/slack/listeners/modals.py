@@ -16,25 +16,6 @@ from slackbot.cards import notice_modal, refusal_text
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack_api.client import RateLimited, SlackError, SlackRefused
 
-NOT_RECORDED = "Not recorded"
-
-
-@dataclass(frozen=True, slots=True)
-class FormError:
-    """Input errors by block_id, a message under a heading, or the next step."""
-
-    errors: dict[str, str] = field(default_factory=dict)
-    notice: str = ""
-    heading: str = NOT_RECORDED
-    next_step: dict[str, Any] | None = None
-
-
-def on_last_input(view: dict[str, Any], problem: str) -> dict[str, str]:
-    """Slack accepts errors for inputs only: use the last one, next to the button."""
-    inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
-    return {inputs[-1]: problem} if inputs else {}
-
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -54,6 +35,24 @@ FAILED = "This could not be looked up. Please close it and try again."
 
 Shown = dict[str, Any]
 Then = Callable[[str], Coroutine[Any, Any, None]]
+
+NOT_RECORDED = "Not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class FormError:
+    """Input errors by block_id, a message under a heading, or the next step."""
+
+    errors: dict[str, str] = field(default_factory=dict)
+    notice: str = ""
+    heading: str = NOT_RECORDED
+    next_step: dict[str, Any] | None = None
+
+
+def on_last_input(view: dict[str, Any], problem: str) -> dict[str, str]:
+    """Slack accepts errors for inputs only: use the last one, next to the button."""
+    inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
+    return {inputs[-1]: problem} if inputs else {}
 
 
 async def show(

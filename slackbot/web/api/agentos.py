@@ -75,6 +75,8 @@ Given = Annotated[SessionName | None, BeforeValidator(lambda value: value or Non
 Session = Annotated[SessionName | None, BeforeValidator(lambda value: value or None)]
 SessionId = Annotated[Key | None, Query(description="The run's session; any other is refused.")]
 
+_BEGUN = (CallState.CLAIMED, CallState.DELEGATED, CallState.IN_DOUBT, CallState.ANSWERED)
+
 
 class AgentOSStart(Message):
     """A message for the agent. Without `session_id`, a new session begins."""
@@ -233,9 +235,6 @@ def _place(request: Request, caller: Principal, *, wanted: bool) -> Iterator[Str
         if place is not None:
             place.give_back()
         raise
-
-
-_BEGUN = (CallState.CLAIMED, CallState.DELEGATED, CallState.IN_DOUBT, CallState.ANSWERED)
 
 
 async def ended_tools(ctx: WebContext, run_id: UUID) -> set[UUID]:

@@ -29,6 +29,12 @@ from slackbot.web.http.places import Places
 from slackbot.web.http.problems import retry_later
 from slackbot.web.http.watch import ChangeWatch
 
+MANY = 100_000
+"""Places where nothing limits them."""
+
+MAX_EXCHANGES = 4
+"""Sign-ins with Slack whose tokens are fetched at once."""
+
 
 class RequestSnapshots:
     """Reads all requested ids with one query that starts after the last caller asked."""
@@ -65,13 +71,6 @@ class RequestSnapshots:
             raise
         for request_id, future in asked.items():
             future.set_result(found.get(request_id))
-
-
-MANY = 100_000
-"""Places where nothing limits them."""
-
-MAX_EXCHANGES = 4
-"""Sign-ins with Slack whose tokens are fetched at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,17 @@ from slackbot.web.auth.visitors import Signed
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox.rendering import PageRoute, page
 
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+USUAL = 30
+"""Days."""
+
+FIRST_YEAR = 2000
+"""Of a last day: an earlier one may have no days before it."""
+
+MAX_EVALUATIONS = 100_000
+"""That the page counts."""
+
 WIDTH = 100.0
 COLUMN = 10.0
 """Width of a day, in drawing units."""
@@ -150,16 +161,6 @@ def _segments(parts: Iterable[Part], whole: int, length: float) -> tuple[Segment
             made.append(Segment(kind, round(start, 2), round(size, 2)))
             start += size
     return tuple(made)
-
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-USUAL = 30
-
-FIRST_YEAR = 2000
-
-MAX_EVALUATIONS = 100_000
-"""That the page counts."""
 
 
 @router.get("/inbox/reports")

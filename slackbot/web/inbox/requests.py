@@ -32,6 +32,15 @@ from slackbot.web.inbox.request_page import EnteredForm, open_page, true_view
 
 PREFIX = "signoff:edit:"
 
+PATH = "page"
+ROW = "page_row"
+MAX_REASON = 3000
+
+SURE = "Please tick that you are sure: this is a {risk}-risk action."
+TOO_LATE = "This request already has an outcome; there is nothing to withdraw."
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
 
 def read_form(form: FormData) -> list[str]:
     """The ids of the inputs. An unticked box sends nothing, so each input has a marker."""
@@ -60,16 +69,6 @@ def _state(kind: InputKind, given: Any) -> dict[str, Any]:
             return {"selected_date": typed or None}
         case _:
             return {"value": typed}
-
-
-PATH = "page"
-ROW = "page_row"
-MAX_REASON = 3000
-
-SURE = "Please tick that you are sure: this is a {risk}-risk action."
-TOO_LATE = "This request already has an outcome; there is nothing to withdraw."
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/inbox/requests/{request_id}")
