@@ -63,7 +63,6 @@ PEOPLE = ("U0ADA", "U0GRACE", "U0LINUS", "U0EVE")
 REQUESTER = PEOPLE[0]
 ANY = st.integers(0, 1000)
 WHO = st.sampled_from(PEOPLE)
-VOTER = st.sampled_from((*PEOPLE, *PEOPLE[1:]))
 STALE = ANY.map(lambda n: n % 9 == 8)
 LOST = st.just(set[str]()) | st.just(set[str]()) | st.sets(WHO, max_size=2)
 NEW, READY = (

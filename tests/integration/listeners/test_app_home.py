@@ -51,15 +51,6 @@ def waiting_in(view: dict[str, Any]) -> set[str]:
     }
 
 
-def row_of(view: dict[str, Any], request_id: object) -> str:
-    """The block with this request's buttons."""
-    return next(
-        str(block["block_id"])
-        for block in view["blocks"]
-        if block["type"] == "actions" and str(request_id) in str(block["elements"][0].get("value"))
-    )
-
-
 async def test_home_shows_what_waits_for_its_reader(house: House) -> None:
     """Reviewers get the request with its buttons; who asked for it finds it among their own, without them."""
     asked = await ask(house.db)

@@ -19,7 +19,7 @@ from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from signoff_demo.sandbox import SlackSandbox
 from tests.integration.crash.process import Serve
-from tests.integration.service.conftest import NO_TLS, POLICY, a_house, until
+from tests.integration.service.conftest import NO_TLS, POLICY, a_house
 from tests.integration.web.conftest import ADA, GRACE, LINUS
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -130,13 +130,6 @@ async def town(url: str, folder: Path, open_files: int) -> AsyncIterator[Town]:
             await here.leave()
         finally:
             await serve.kill()
-
-
-async def is_few(count: Callable[[], int], most: int) -> None:
-    async def few() -> bool:
-        return count() <= most
-
-    await until(few)
 
 
 Way = Callable[[Town], Awaitable[bytes]]
