@@ -19,7 +19,7 @@ from agent.store import runs as stored_runs
 from agent.usecases import calls, notify_choice, requests, runs, schedules
 from agent.usecases.calls import Outcome
 from agent.usecases.runs import endings
-from signoff.description import tool_and_arguments
+from signoff.description import action_in_words
 from slackbot.slack_api.client import SlackClient
 from tests.integration import alone
 from tests.integration.asking import (
@@ -262,7 +262,7 @@ async def test_a_direct_message_describes_an_action_as_its_card_does(office: Off
     """Long values are cut after secrets are masked, and what the checkpoint hides is hidden."""
     direct = await _choose_dm(office)
     token = "ghp_" + "a1B2" * 9
-    described = tool_and_arguments("note", {"text": f"{'word ' * 38}{token}{' word' * 30}"})
+    described = action_in_words("note", {"text": f"{'word ' * 38}{token}{' word' * 30}"}).text
     theirs = await program(office, "rejected", description=described)
     await theirs.end("rejected")
     await theirs.said()

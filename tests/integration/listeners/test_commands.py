@@ -221,7 +221,7 @@ async def test_what_waits_comes_by_deadline(http_house: House) -> None:
         answer = await grace.command("/approvals", text, "C0REVIEW")
         assert opened_by(answer.response) == expected, text
     grace.open_home()
-    home = await slack.wait_for(lambda: (view := slack.home("U0GRACE")) and "(3)" in str(view) and view)
+    home: Any = await slack.wait_for(lambda: (view := slack.home("U0GRACE")) and "(3)" in str(view) and view)
     approved = [
         element["value"].split(".")[1]
         for block in home["blocks"]
@@ -349,10 +349,10 @@ async def test_lists_say_what_became_of_an_approval(http_house: House) -> None:
     """History and one's own requests say that an approved call was not run; history also says who decided."""
     asked = await decided(http_house)
     await runs_of_agents.cancel_by_operator(http_house.db, asked.run_id, "test", "no longer wanted")
-    for user, command in (("U0ADA", "mine"), ("U0GRACE", "history")):
-        answer = await http_house.slack.person(user).command("/approvals", command, "C0AGENTS")
-        assert "Approved, not run" in shown(answer)
-    assert any(line.startswith("decided by @U0GRACE, ") for line in rendered(answer.response["blocks"]))
+    mine = await http_house.slack.person("U0ADA").command("/approvals", "mine", "C0AGENTS")
+    history = await http_house.slack.person("U0GRACE").command("/approvals", "history", "C0AGENTS")
+    assert all("Approved, not run" in shown(answer) for answer in (mine, history))
+    assert any(line.startswith("decided by @U0GRACE, ") for line in rendered(history.response["blocks"]))
 
 
 async def test_stats_tell_what_their_reader_may_see(http_house: House) -> None:
