@@ -25,6 +25,7 @@ from signoff.errors import (
     MalformedArguments,
     SignoffError,
     Unreachable,
+    UnusableForm,
 )
 from signoff.values import Person, Risk
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from agent.runtime.agents import Agent, LoadError, Registry, load_agents
     from agent.runtime.function_agents import FunctionAgent, function_agent
     from agent.runtime.steps import (
+        Answer,
         Decision,
         Started,
         StepFailed,
@@ -43,12 +45,13 @@ if TYPE_CHECKING:
         step,
     )
     from agent.runtime.tool import NotDone, Tool, ToolContext, tool
-    from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
+    from signoff.client import ApprovalClient, AsyncApprovalClient, answered, concluded
     from signoff.client.webhook import is_from_signoff
 
 __all__ = [
     "Agent",
     "AlreadyClaimed",
+    "Answer",
     "ApiError",
     "ApprovalClient",
     "ApprovalExpired",
@@ -69,6 +72,8 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Unreachable",
+    "UnusableForm",
+    "answered",
     "ask",
     "concluded",
     "function_agent",
@@ -85,11 +90,13 @@ __all__ = [
 _CLIENT = {
     "ApprovalClient": "signoff.client",
     "AsyncApprovalClient": "signoff.client",
+    "answered": "signoff.client",
     "concluded": "signoff.client",
     "is_from_signoff": "signoff.client.webhook",
 }
 _SERVICE = {
     "Agent": "agent.runtime.agents",
+    "Answer": "agent.runtime.steps",
     "Decision": "agent.runtime.steps",
     "FunctionAgent": "agent.runtime.function_agents",
     "LoadError": "agent.runtime.agents",

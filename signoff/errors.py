@@ -114,3 +114,7 @@ def _again(kind: type[SignoffError], args: tuple[Any, ...], state: dict[str, Any
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+class UnusableForm(SignoffError):
+    """People cannot be asked for such an answer; the text says what to change."""

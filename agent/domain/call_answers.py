@@ -39,6 +39,8 @@ class EndedCall:
 
 def call_after(outcome: RequestStatus) -> tuple[CallState, AnswerKind | None]:
     """Return the state of a call whose request has ended; if it is refused, also the kind of its answer."""
+    if outcome is RequestStatus.ANSWERED:  # nothing is to run: the call gets its answer at once
+        return CallState.REFUSED, AnswerKind.ANSWERED
     cause = OUTCOMES[outcome].cause
     return (CallState.READY, None) if cause is None else (CallState.REFUSED, AnswerKind(cause))
 

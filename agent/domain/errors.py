@@ -80,6 +80,8 @@ class Refusal(StrEnum):
     UNKNOWN_REQUEST = "unknown_request"
     SAME_VOTE = "same_vote"
     REASON_REQUIRED = "reason_required"
+    OTHER_VERDICT = "other_verdict"
+    UNFIT_ANSWER = "unfit_answer"
     EDIT_NOT_ALLOWED = "edit_not_allowed"
     STRICTER_CHECKPOINT = "stricter_checkpoint"
     EDIT_DENIED = "edit_denied"
@@ -147,6 +149,11 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.REASON_REQUIRED: (
         "This vote needs a reason (`reason_required` of its checkpoint); nothing was recorded without one."
     ),
+    Refusal.OTHER_VERDICT: (
+        "This kind of request does not take that verdict: an action is approved or rejected, and a question with "
+        "options or a form is answered or rejected. Nothing was recorded."
+    ),
+    Refusal.UNFIT_ANSWER: "This answer does not fit the question, so it was not recorded.",
     Refusal.EDIT_NOT_ALLOWED: (
         "The checkpoint of this request does not let reviewers change it (`allow_edit = false`)."
     ),
@@ -205,7 +212,7 @@ _SENTENCES: dict[Refusal, str] = {
 
 def sentence(code: Refusal, **facts: object) -> str:
     """Unescaped. `already_decided` uses `outcome`, `by` and `at` (datetime in UTC, or text), `expired` uses `at`, and
-    `edit_denied` and `denied_now` use `because`.
+    `edit_denied` and `denied_now` use `because`, and `unfit_answer`, too.
     """
     at = _moment(facts.get("at"))
     if code is Refusal.ALREADY_DECIDED:
@@ -213,6 +220,8 @@ def sentence(code: Refusal, **facts: object) -> str:
     if code is Refusal.EXPIRED and at:
         return f"The time to decide this request ran out{at}; it is too late to vote."
     because = facts.get("because")
+    if code is Refusal.UNFIT_ANSWER and because:
+        return f"{_SENTENCES[code]} {because}"
     return f"{_SENTENCES[code]} The policy says: {because}." if because else _SENTENCES[code]
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from agent.domain.errors import OutdatedPolicy
 from agent.domain.expression import Subject, compile_when
 from agent.domain.facts import FactsLookup
-from agent.domain.judgement import CheckpointRuling, Inputs, Judgement, ToolTraits
+from agent.domain.judgement import CheckpointRuling, Inputs, Judgement, Ruling, ToolTraits
 from agent.domain.limits import Caller, Limit, LimitState, Use, decisive
 from agent.domain.observation import Observation
+from agent.domain.request import wants_answer
 from agent.domain.rules import (
     FACTS_FAILED,
     LIMIT_REACHED,
@@ -213,13 +214,17 @@ class Policy:
     ) -> Judgement:
         """Evaluate more strictly if the limits have no room.
 
-        People are asked under the first checkpoint that names the tool, whatever its `when` says, or the defaults.
+        People are asked under the first checkpoint that names the tool, whatever its `when` says, or the defaults. A
+        question that wants more than yes or no is not asked if a limit on its number denies.
         """
-        state = decisive(states) if judgement.verdict == "run" else None
-        if state is None:
+        state = decisive(states)
+        asks = judgement.verdict == "ask" and wants_answer(action) and state and state.verdict == "deny"
+        if state is None or not (judgement.verdict == "run" or asks):
             return judgement
         if state.verdict == "deny":
-            return replace(judgement, verdict="deny", because=state.because, ruled=("run", None))
+            asked = judgement.rule
+            ruled: tuple[Ruling, str | None] = ("ask", asked.checkpoint_id) if asked else ("run", None)
+            return replace(judgement, verdict="deny", rule=None, because=state.because, ruled=ruled)
         return self.asked_instead(judgement, state.because, tool, action, facts)
 
     def asked_instead(

@@ -59,12 +59,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Numbers of ended requests by outcome; decided means approved or rejected by people."""
+    """Numbers of ended requests by outcome; decided means approved or rejected by people, and not answered."""
 
     approved: int = 0
     rejected: int = 0
     expired: int = 0
     cancelled: int = 0
+    answered: int = 0
 
     @property
     def decided(self) -> int:
@@ -72,7 +73,7 @@ class Outcomes:
 
     @property
     def total(self) -> int:
-        return self.decided + self.expired + self.cancelled
+        return self.decided + self.answered + self.expired + self.cancelled
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A request to people: ``waiting -> approved | rejected | expired | cancelled``, final."""
+"""A request to people: ``waiting -> approved | answered | rejected | expired | cancelled``, final."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from agent.domain.answers import AnswerValue
 from agent.domain.people import Standing
-from signoff.values import Person
+from signoff.values import Action, Person
 
 API = "api"
 """`source` of a program's request."""
@@ -23,6 +24,11 @@ ASK = "ask"
 FactValues = Mapping[str, Any]
 
 
+def wants_answer(action: Action) -> bool:
+    """Whether an action is a question that wants more than yes or no."""
+    return action.tool in (ASK, EXTERNAL) and action.arguments.get("answer") is not None
+
+
 class RequestStatus(StrEnum):
     """The state of a request. Expired is not rejected, and callers can tell them apart."""
 
@@ -31,6 +37,8 @@ class RequestStatus(StrEnum):
     REJECTED = "rejected"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+    ANSWERED = "answered"
+    """A question that wants more than yes or no. It authorises nothing."""
 
     @property
     def word(self) -> str:
@@ -43,6 +51,8 @@ class Verdict(StrEnum):
 
     APPROVE = "approve"
     REJECT = "reject"
+    ANSWER = "answer"
+    """The only other one of a question that wants more than yes or no."""
 
 
 class ExecutionStatus(StrEnum):
@@ -165,3 +175,5 @@ class Ballot:
     principal: str | None = None
     tool: str | None = None
     denied: str | None = None
+    answer: AnswerValue | None = None
+    """Of the verdict `answer`."""

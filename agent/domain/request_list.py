@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
@@ -40,6 +41,7 @@ class RequestLine:
     granted_to: Behalf | None = field(default=None, kw_only=True)  # for a grant's request
     revision: int = field(default=1, kw_only=True)
     approval: ApprovalState | None = field(default=None, kw_only=True)
+    wants_answer: bool = field(default=False, kw_only=True)  # more than yes or no
 
     @property
     def chain(self) -> str:
@@ -64,6 +66,8 @@ class HistoryLine(RequestLine):
     reason: str | None = None
     thread: tuple[str, str] | None = None
     approved_by: tuple[Person, ...] = ()
+    answer: Any = None
+    """The value that people answered."""
 
     @property
     def deciders(self) -> tuple[Person, ...]:

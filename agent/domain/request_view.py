@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
+from agent.domain.answers import AnswerForm
 from agent.domain.facts import FactsSource
 from agent.domain.limits import Caller, LimitView
 from agent.domain.people import Exclusion, deciders
@@ -24,11 +25,12 @@ from agent.domain.request import (
     approval_state,
 )
 from agent.domain.rules import Rule
+from agent.domain.verdicts import ON_APPROVAL, ON_QUESTION
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
 from signoff.visible_text import says_nothing
 
-_ASKED_WITH = {"question", "arguments", "risk", "timeout_seconds"}
+_ASKED_WITH = {"question", "arguments", "risk", "timeout_seconds", "answer"}
 
 ANYONE = "anyone"
 """In place of a grant's requester."""
@@ -42,6 +44,8 @@ class VoteView:
     verdict: Verdict
     reason: str | None
     at: datetime
+    answer: Any = None
+    """The value of the verdict `answer`; None if erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +223,7 @@ class RequestView:
     limits: tuple[LimitView, ...] = ()  # as they were when people were asked
     above: tuple[str, ...] = ()  # delegating agents, root first
     label: str | None = None
+    answer_form: AnswerForm | None = None  # what it wants besides yes or no
 
     def money_in(self, root: str) -> Money:
         """Of `args` or `facts`."""
@@ -242,6 +247,8 @@ class RequestView:
     @property
     def is_question(self) -> bool:
         """Whether there is only a question to answer, and nothing to run."""
+        if self.answer_form is not None:
+            return True
         if self.source == API:
             return self.action.tool == EXTERNAL
         return self.action.tool == ASK and self.action.arguments.keys() == _ASKED_WITH
@@ -281,6 +288,24 @@ class RequestView:
     @property
     def decided_at(self) -> datetime | None:
         return self.decision.at if self.decision else None
+
+    @property
+    def wants_answer(self) -> bool:
+        """More than yes or no."""
+        return self.answer_form is not None
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Those that it takes."""
+        return ON_APPROVAL if self.answer_form is None else ON_QUESTION
+
+    @property
+    def answer(self) -> Any:
+        """The value that people answered; None if they did not, or it is erased."""
+        if self.status is not RequestStatus.ANSWERED or self.decision is None:
+            return None
+        by = self.decision.person
+        return next((v.answer for v in self.votes if v.verdict is Verdict.ANSWER and v.person == by), None)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -219,6 +219,14 @@ class Rule(Checkpoint, Terms):
 
     hide: tuple[str, ...] = ()
     """Names of arguments and facts, or dotted paths, that only Details shows, below high risk."""
+
+    def for_answers(self, *, escalates: bool) -> Self:
+        """Without what is about actions, and not about a question that wants more than yes or no.
+
+        ``escalates``: more people may answer after the deadline, if the checkpoint says so.
+        """
+        actions = {"allow_edit": False, "allow_grants": False, "reason_required": (), "reject_reasons": ()}
+        return self.model_copy(update=actions if escalates else {**actions, "on_timeout": "expire"})
 
     @property
     def hidden(self) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ class AnswerKind(StrEnum):
     UNKNOWN_TOOL = "unknown_tool"
     STOPPED = "stopped"  # its text begins with the cause
     DONE_BY_PERSON = "done_by_person"  # settled as done
+    ANSWERED = "answered"  # people answered its question; nothing ran
 
 
 @dataclass(frozen=True, slots=True)

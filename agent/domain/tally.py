@@ -1,5 +1,6 @@
-"""Votes are counted: is there a decision, or how many approvals are missing?"""
+"""Votes are counted: is there a decision, or how many approvals or equal answers are missing?"""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,11 +15,13 @@ class LiveVote:
     team_id: str
     user_id: str
     verdict: str
+    answer: str | None = None
+    """What it answers, as something to compare."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """``needed``: missing approvals."""
+    """``needed``: missing approvals, or answers like the most frequent one. ``approvals``: as many as there are."""
 
     outcome: RequestStatus | None
     approvals: int
@@ -26,13 +29,23 @@ class Tally:
 
 
 def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
-    """One vote against decides; else so many distinct people must approve. Raises ValueError: could become consent."""
+    """One vote against decides; else so many distinct people must approve, or answer alike.
+
+    Raises ValueError: could become consent.
+    """
     if approvals_required < 1:
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")
     given = {Verdict(vote.verdict) for vote in votes}
-    approvals = len({(vote.team_id, vote.user_id) for vote in votes if vote.verdict == Verdict.APPROVE})
+    alike = Counter(
+        answer for _, _, answer in {(v.team_id, v.user_id, v.answer) for v in votes if v.verdict in _FOR}
+    )
+    approvals = max(alike.values(), default=0)
     needed = max(0, approvals_required - approvals)
     # At most one kind: the first vote against ends the request.
-    if against := given - {Verdict.APPROVE}:
+    if against := given - _FOR:
         return Tally(VERDICTS[min(against)].outcome.status, approvals, needed)
-    return Tally(None if needed else RequestStatus.APPROVED, approvals, needed)
+    outcome = RequestStatus.ANSWERED if Verdict.ANSWER in given else RequestStatus.APPROVED
+    return Tally(None if needed else outcome, approvals, needed)
+
+
+_FOR = {Verdict.APPROVE, Verdict.ANSWER}

@@ -62,6 +62,7 @@ OUTCOMES: Mapping[str, OutcomeWords] = {
             RequestStatus.EXPIRED, "Expired", "⌛", "expired", f"{NOBODY_DECIDED}, which is not a rejection"
         ),
         OutcomeWords(RequestStatus.CANCELLED, "Withdrawn", "🚫", "withdrawn"),
+        OutcomeWords(RequestStatus.ANSWERED, "Answered", "💬"),
     )
 }
 ENDED = tuple(each for each in OUTCOMES.values() if each.status is not RequestStatus.WAITING)
@@ -83,6 +84,18 @@ VERDICTS: Mapping[str, VerdictWords] = {
         "Choose a reason or write your own; one of them is required.",
         "Rejecting ends this request.",
     ),
+    Verdict.ANSWER: VerdictWords(
+        "Answer…",
+        "primary",
+        "answer",
+        OUTCOMES[RequestStatus.ANSWERED],
+        "",
+        "Once enough people have answered alike, {then}.",
+    ),
 }
+ON_APPROVAL = (Verdict.APPROVE, Verdict.REJECT)
+"""The verdicts on an action, or on a question that wants yes or no."""
+ON_QUESTION = (Verdict.ANSWER, Verdict.REJECT)
+"""The verdicts on a question that wants more than yes or no."""
 BY_PEOPLE = tuple(each.outcome.status for each in VERDICTS.values())
 """Outcomes that votes lead to; all others come without one."""

@@ -24,7 +24,7 @@ from agent.store import views
 from agent.store.grants import GrantState
 from agent.store.views import OpenCallDetails, QuestionContext
 from agent.usecases import requests, runs
-from signoff.errors import CollaborationError, Conflict, MalformedArguments
+from signoff.errors import CollaborationError, Conflict, MalformedArguments, UnusableForm
 from signoff.formats import after_colon
 
 log = structlog.get_logger(__name__)
@@ -164,6 +164,8 @@ async def _ask(
         opened = await requests.open(services.db, new)
     except Conflict:
         return True  # evaluated by another worker
+    except UnusableForm as error:
+        return await _refuse(services, work, AnswerKind.MALFORMED, str(error))
     log.info(
         "waiting for approval",
         action="call.pending" if call.tool.background else "run.paused",

@@ -20,7 +20,7 @@ from agent.runtime import recorded_answers, stored_text
 from agent.runtime.branches import Branch, branch, settle
 from agent.runtime.function_agents import FunctionAgent
 from agent.runtime.step_tools import SLEEP, SleepTool
-from agent.runtime.steps import Decision, NonDeterministic, StepFailed
+from agent.runtime.steps import Answer, Decision, NonDeterministic, StepFailed
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.description import bounded
 from signoff.errors import MalformedArguments
@@ -100,6 +100,11 @@ class FunctionJournal:
         """People's recorded decision; without one, waits like a step."""
         call = await self._answered_call(self.begin(ASK, arguments))
         return recorded_answers.decision(call, self.asked.get(call.request_id))
+
+    async def ask_for(self, arguments: Mapping[str, Any]) -> Answer:
+        """People's recorded answer; without one, waits like a step."""
+        call = await self._answered_call(self.begin(ASK, arguments))
+        return recorded_answers.answer(call, self.asked.get(call.request_id))
 
     async def sleep(self, seconds: float) -> None:
         """Continue after this time by the database's clock."""

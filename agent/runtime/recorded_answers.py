@@ -13,7 +13,7 @@ from agent.domain.run import AnswerKind, CallView
 from agent.domain.verdicts import CAUSES
 from agent.runtime.agents import Delegate
 from agent.runtime.step_tools import StepTool
-from agent.runtime.steps import Decision, StepFailed
+from agent.runtime.steps import Answer, Decision, StepFailed
 from agent.runtime.tool import Tool
 from signoff.errors import CollaborationError
 
@@ -55,6 +55,24 @@ def decision(call: CallView, asked: RequestView | None) -> Decision[Any]:
         request_id=call.request_id,
         arguments=from_json(words) if kind is AnswerKind.RESULT else _asked_about(call),
         notes=asked.notes if asked else (),
+    )
+
+
+def answer(call: CallView, asked: RequestView | None) -> Answer[Any]:
+    """Return the recorded answer to a question that wants more than yes or no."""
+    kind, words = _answer(call)
+    if kind is AnswerKind.MALFORMED:
+        raise StepFailed(f"{call.tool}: {words}")
+    answered = kind is AnswerKind.ANSWERED
+    refused = kind.value if kind.value in CAUSES else "denied"
+    decided = asked.decision if asked else None
+    return Answer(
+        answered=answered,
+        cause=kind.value if answered else refused,
+        value=asked.answer if answered and asked else None,
+        reason=(decided.reason if decided else None) or (None if answered else words or None),
+        person=decided.person if decided else None,
+        request_id=call.request_id,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
+from agent.domain.answers import REVIEWERS, AnswerForm
 from agent.domain.judgement import ToolTraits
 from agent.domain.request import ASK
 from agent.domain.rules import Rule
@@ -99,7 +100,14 @@ class AskTool(StepTool):
             said["timeout"] = timedelta(seconds=float(seconds))
         if (risk := action.arguments.get("risk")) is not None and Risk(risk) > rule.risk:
             said["risk"] = Risk(risk)
-        return rule.model_copy(update=said)
+        form = self.answer_form(action)
+        asked = rule if form is None else rule.for_answers(escalates=REVIEWERS in form.answerers)
+        return asked.model_copy(update=said)
+
+    def answer_form(self, action: Action) -> AnswerForm | None:
+        """What the question wants besides yes or no."""
+        wanted = action.arguments.get("answer")
+        return AnswerForm.stored(wanted) if wanted is not None else None
 
 
 def _asked(
@@ -107,6 +115,7 @@ def _asked(
     arguments: dict[str, Any] | None = None,
     risk: str | None = None,  # noqa: ARG001
     timeout_seconds: float | None = None,  # noqa: ARG001
+    answer: dict[str, Any] | None = None,  # noqa: ARG001
 ) -> dict[str, Any] | None:
     """Ask people, and go on with what they approved."""
     return arguments

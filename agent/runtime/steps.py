@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Generic, Protocol, overload
 from uuid import UUID
 
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from typing_extensions import ParamSpec, TypeVar
 
 from agent.domain import checkpoint_fields
+from agent.domain.answers import EVERYBODY, AnswerForm
 from agent.runtime.agents import Agent
 from agent.runtime.step_tools import Doing
 from agent.runtime.tool import Tool, ToolContext
 from signoff.durations import Duration, seconds_of
-from signoff.errors import CollaborationError, SignoffError
+from signoff.errors import CollaborationError, SignoffError, UnusableForm
 from signoff.values import Person, Risk
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True, default=Any)
+V_co = TypeVar("V_co", covariant=True, default=Any)
+M = TypeVar("M", bound=BaseModel)
 A_co = TypeVar("A_co", covariant=True, default=Mapping[str, Any] | None)
 
 
@@ -61,6 +66,36 @@ class Decision(Generic[A_co]):
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[V_co]):
+    """What people answered. ``cause``: answered, rejected, expired, withdrawn or denied (by policy).
+
+    ``value`` is the option or own words, or what the form asked for; None without an answer, and once it is erased. It
+    authorises nothing: tools that use it meet policy as always.
+    """
+
+    answered: bool
+    cause: str
+    value: V_co | None
+    reason: str | None = None
+    person: Person | None = None
+    request_id: UUID | None = None
+
+    def __bool__(self) -> bool:
+        return self.answered
+
+    def require(self) -> V_co:
+        """Return the value. Raises CollaborationError, which ends the run as denied, with its cause."""
+        if not self.answered or self.value is None:
+            raise CollaborationError(
+                "expired" if self.cause == "expired" else "rejected",
+                request_id=str(self.request_id),
+                reason=self.reason or ("the answer is erased" if self.answered else None),
+                reviewer=self.person.user_id if self.person else None,
+            )
+        return self.value
+
+
 class Journal(Protocol):
     """The record of a function agent's run, which answers its steps, questions and sleeps."""
 
@@ -69,6 +104,8 @@ class Journal(Protocol):
     async def outcome(self, entry: Any) -> Any: ...
 
     async def ask(self, arguments: Mapping[str, Any]) -> Decision: ...
+
+    async def ask_for(self, arguments: Mapping[str, Any]) -> Answer: ...
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -152,6 +189,34 @@ async def start(doing: Doing, /, *positional: Any, **arguments: Any) -> Started[
 
 @overload
 async def ask(
+    question: str,
+    *,
+    options: Sequence[str],
+    other: bool = True,
+    answerers: Sequence[str] = EVERYBODY,
+    answers_required: int = 1,
+    timeout: Duration | None = None,
+) -> Answer[str]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    form: type[M],
+    answerers: Sequence[str] = EVERYBODY,
+    answers_required: int = 1,
+    timeout: Duration | None = None,
+) -> Answer[M]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    form: Mapping[str, Any],
+    answerers: Sequence[str] = EVERYBODY,
+    answers_required: int = 1,
+    timeout: Duration | None = None,
+) -> Answer[dict[str, Any]]: ...
+@overload
+async def ask(
     question: str, *, timeout: Duration | None = None, risk: Risk | str | None = None, arguments: None = None
 ) -> Decision[None]: ...
 @overload
@@ -176,20 +241,56 @@ async def ask(
     timeout: Duration | None = None,
     risk: Risk | str | None = None,
     arguments: Mapping[str, Any] | None = None,
-) -> Decision[Any]:
+    options: Sequence[str] | None = None,
+    form: type[BaseModel] | Mapping[str, Any] | None = None,
+    other: bool = True,
+    answerers: Sequence[str] = EVERYBODY,
+    answers_required: int = 1,
+) -> Any:
     """Ask people and wait for their decision, for days if need be: the run is parked and uses no resources.
 
     ``timeout`` ("24h", or seconds) defaults to the checkpoint's; an expired question is not approved. ``arguments`` are
     shown on the card; if the checkpoint allows edits, the decision has the edited ones.
+
+    With ``options`` or a ``form`` (a pydantic model, or a JSON Schema of an object) the result is an ``Answer``: an
+    option, or own words where ``other`` allows them; or the form's values. ``answerers`` may be ``requester``,
+    ``reviewers``, ``channel`` and the ids of Slack users and groups; so many equal answers are required. Raises
+    UnusableForm, before anybody is asked.
     """
     asked: dict[str, Any] = {"question": question}
+    if options is not None or form is not None:
+        if options is not None and form is not None:
+            raise UnusableForm("ask with `options` or with a `form`, not with both")
+        schema = {"enum": list(options)} if options is not None else _schema_of(form)
+        wanted = AnswerForm.of(schema, other=other, answerers=answerers, answers_required=answers_required)
+        asked["answer"] = wanted.stored_form
     if arguments is not None:
         asked["arguments"] = dict(arguments)
     if risk is not None:
         asked["risk"] = Risk(risk).value
     if timeout is not None:
         asked["timeout_seconds"] = seconds_of(timeout)
-    return await _journal().ask(asked)
+    if "answer" not in asked:
+        return await _journal().ask(asked)
+    answer = await _journal().ask_for(asked)
+    model = form if isinstance(form, type) else None
+    return (
+        answer
+        if model is None or answer.value is None
+        else replace(answer, value=_of_model(model, answer.value))
+    )
+
+
+def _schema_of(form: type[BaseModel] | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return form.model_json_schema() if isinstance(form, type) else form or {}
+
+
+def _of_model(model: type[BaseModel], value: Any) -> BaseModel:
+    """A model's own validators may refuse what its schema allows. Raises StepFailed."""
+    try:
+        return model.model_validate_json(to_json(value))
+    except ValidationError as error:
+        raise StepFailed(f"the answer does not fit {model.__name__}: {error}") from None
 
 
 async def sleep(time: Duration) -> None:

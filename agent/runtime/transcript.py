@@ -120,6 +120,7 @@ def outcome(kind: AnswerKind, words: str | None) -> str:
             f"The agent that this task was delegated to was stopped. What it had already done is not undone. {why}"
         ),
         AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done.{note}",
+        AnswerKind.ANSWERED: "People answered this question.",
         AnswerKind.RESULT: text,
         AnswerKind.NOTHING_DONE: text,
     }

@@ -99,6 +99,11 @@ SELECT 'adviser', b.team_id, b.user_id
 FROM proposal, family JOIN approval_request AS r ON r.run_id = family.id JOIN vote AS b ON b.request_id = r.id
 WHERE b.verdict = 'approve' AND btrim(b.reason) <> '' AND b.created_at < proposal.at
 UNION
+SELECT 'adviser', b.team_id, b.user_id
+FROM proposal, family JOIN approval_request AS r ON r.run_id = family.id
+JOIN answer AS w ON w.request_id = r.id JOIN vote AS b ON b.id = w.vote_id
+WHERE w.own_words AND w.created_at < proposal.at
+UNION
 SELECT 'adviser', s.team_id, s.user_id
 FROM proposal, family JOIN tool_call AS c ON c.run_id = family.id
 JOIN execution AS e ON e.call_id = c.id JOIN settlement AS s ON s.execution_id = e.id
@@ -119,6 +124,9 @@ WITH since AS (SELECT clock_timestamp() - interval '24 hours' AS at), words AS (
     UNION ALL
     SELECT 'adviser', b.team_id, b.user_id, b.request_id, NULL FROM vote AS b
     WHERE b.verdict = 'approve' AND btrim(b.reason) <> '' AND b.created_at > (SELECT at FROM since)
+    UNION ALL
+    SELECT 'adviser', b.team_id, b.user_id, b.request_id, NULL FROM answer AS w JOIN vote AS b ON b.id = w.vote_id
+    WHERE w.own_words AND w.created_at > (SELECT at FROM since)
     UNION ALL
     SELECT 'adviser', s.team_id, s.user_id, e.request_id, NULL FROM settlement AS s
     JOIN execution AS e ON e.id = s.execution_id

@@ -32,7 +32,7 @@ SELECT needed.privilege || ' on ' || needed.name AS missing
 FROM (
     SELECT unnest(CAST(privileges AS text[])) AS privilege, name
     FROM (VALUES
-        ('{SELECT,INSERT}', '{audit_event,decision,grant_use,judgement,told_week,policy,request_revision,
+        ('{SELECT,INSERT}', '{answer,audit_event,decision,grant_use,judgement,told_week,policy,request_revision,
                               retry_vote,run_message,settlement,vote}'),
         ('{UPDATE}', '{vote}'),
         ('{SELECT,INSERT,UPDATE}', '{admin_channel,agent_run,api_key,approval_grant,approval_request,audit_head,

@@ -48,19 +48,25 @@ WHERE recorded.seq IS NULL OR stored.n IS NULL OR recorded.digest IS DISTINCT FR
 _VOTES = text("""
 WITH recorded AS (
     SELECT subject, actor, detail -> 'verdict' AS verdict, detail -> 'revision' AS revision,
-           count(*) AS votes, max(seq) AS seq
-    FROM audit_event WHERE event = 'vote.cast' GROUP BY 1, 2, 3, 4
+           detail ->> 'answer' AS answer, count(*) AS votes, max(seq) AS seq
+    FROM audit_event WHERE event = 'vote.cast' GROUP BY 1, 2, 3, 4, 5
 ), stored AS (
-    SELECT 'request:' || request_id AS subject, 'slack:' || team_id || '/' || user_id AS actor,
-           to_jsonb(CAST(verdict AS text)) AS verdict, to_jsonb(revision) AS revision, count(*) AS votes
-    FROM vote GROUP BY 1, 2, 3, 4
+    SELECT 'request:' || v.request_id AS subject, 'slack:' || team_id || '/' || user_id AS actor,
+           to_jsonb(CAST(verdict AS text)) AS verdict, to_jsonb(revision) AS revision,
+           encode(CASE WHEN w.erased_at IS NULL THEN sha256(w.value) ELSE w.digest END, 'hex') AS answer,
+           count(*) AS votes
+    FROM vote AS v LEFT JOIN answer AS w ON w.vote_id = v.id GROUP BY 1, 2, 3, 4, 5
 )
-SELECT subject, coalesce(recorded.seq, 0) AS seq,
-       left(actor, 100) || ': ' || coalesce(recorded.votes, 0) || ' votes "'
-           || CASE jsonb_typeof(verdict) WHEN 'string' THEN left(verdict #>> '{}', 20) ELSE '?' END || '" on revision '
-           || CASE jsonb_typeof(revision) WHEN 'number' THEN left(CAST(revision AS text), 20) ELSE '?' END
+SELECT coalesce(recorded.subject, stored.subject) AS subject, coalesce(recorded.seq, 0) AS seq,
+       left(coalesce(recorded.actor, stored.actor), 100) || ': ' || coalesce(recorded.votes, 0) || ' votes "'
+           || CASE jsonb_typeof(coalesce(recorded.verdict, stored.verdict)) WHEN 'string'
+             THEN left(coalesce(recorded.verdict, stored.verdict) #>> '{}', 20) ELSE '?' END || '" on revision '
+           || CASE jsonb_typeof(coalesce(recorded.revision, stored.revision)) WHEN 'number'
+             THEN left(CAST(coalesce(recorded.revision, stored.revision) AS text), 20) ELSE '?' END
            || ' are on record, ' || coalesce(stored.votes, 0) || ' are stored' AS what
-FROM recorded FULL JOIN stored USING (subject, actor, verdict, revision)
+FROM recorded FULL JOIN stored
+    ON (recorded.subject, recorded.actor, recorded.verdict, recorded.revision, coalesce(recorded.answer, ''))
+     = (stored.subject, stored.actor, stored.verdict, stored.revision, coalesce(stored.answer, ''))
 WHERE recorded.votes IS DISTINCT FROM stored.votes
 """)
 # Only a later vote of the same person on the same request supersedes a vote.

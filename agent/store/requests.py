@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
 from agent.database.transaction import Transaction
+from agent.domain.answers import AnswerForm, AnswerValue
 from agent.domain.consent_terms import ConsentTerms
 from agent.domain.facts import FactsSource
 from agent.domain.judgement import Judgement
@@ -78,6 +79,8 @@ class NewRequest:
     """The program's own name for what belongs together."""
     only_session: bool = False
     """The key is trusted to tell its sessions apart."""
+    answer_form: AnswerForm | None = None
+    """What is wanted besides yes or no."""
 
     @property
     def lineage(self) -> Lineage:
@@ -118,6 +121,7 @@ def insert(
         expires_at=terms.expires_at,
         remind_next=at + rule.timeout * rule.remind_at[0] if rule.remind_at else None,
         excluded=exclusions.as_json(terms.excluded),
+        answer_form=Jsonb(new.answer_form.stored_form) if new.answer_form else None,
         limits=Jsonb([state.shown for state in new.limits]) if new.limits else None,
         author=f"agent:{new.agent}",
         context=Jsonb(dict(new.context)),
@@ -180,6 +184,7 @@ class Vote:
     path: str
     supersedes: UUID | None
     at: datetime
+    answer: AnswerValue | None = None
 
 
 def cast_vote(tx: Transaction, vote: Vote) -> None:
@@ -187,7 +192,20 @@ def cast_vote(tx: Transaction, vote: Vote) -> None:
     vote_id = new_id()
     if vote.supersedes:
         tx.add_rows(_SUPERSEDE, [{"old": vote.supersedes, "new": vote_id}])
-    tx.add_rows(_INSERT_VOTE, [columns(vote, id=vote_id)])
+    tx.add_rows(_INSERT_VOTE, [columns(vote, id=vote_id, answer=None)])
+    if vote.answer is not None:
+        tx.add_rows(
+            _INSERT_ANSWER,
+            [
+                {
+                    "vote_id": vote_id,
+                    "request_id": vote.request_id,
+                    "value": vote.answer.canonical.decode(),
+                    "own_words": vote.answer.own_words,
+                    "at": vote.at,
+                }
+            ],
+        )
 
 
 def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
@@ -212,12 +230,12 @@ INSERT INTO approval_request (
     id, principal, api_key_id, client_id, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
-    remind_next, policy_epoch, rejected_before)
+    remind_next, policy_epoch, rejected_before, answer_form)
 VALUES (:id, :principal, CAST(:api_key_id AS uuid), :client_id, :source, :run_id,
         :call_id, :ask_no, :agent, :agent_version, :requester_team_id, :requester_user_id, :requester_asserted,
         :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
         :excluded, CAST(:limits AS jsonb), :at, :expires_at, :remind_next, :policy_epoch,
-        CAST(:rejected_before AS uuid))
+        CAST(:rejected_before AS uuid), CAST(:answer_form AS jsonb))
 """)
 _INSERT_REVISION = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
@@ -259,4 +277,9 @@ INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, p
 SELECT * FROM json_to_recordset(:rows) AS t (
     id uuid, request_id uuid, revision int, person_team_id text, person_user_id text, verdict verdict, reason text,
     path text, at timestamptz)
+""")
+_INSERT_ANSWER = text("""
+INSERT INTO answer (vote_id, request_id, value, digest, own_words, created_at)
+SELECT t.vote_id, t.request_id, convert_to(t.value, 'UTF8'), sha256(convert_to(t.value, 'UTF8')), t.own_words, t.at
+FROM json_to_recordset(:rows) AS t (vote_id uuid, request_id uuid, value text, own_words boolean, at timestamptz)
 """)

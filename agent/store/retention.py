@@ -281,6 +281,9 @@ UPDATE request_revision SET action = '', arguments = NULL, facts = NULL, rationa
     context = jsonb_build_object('task', CAST(:note AS text)),
     changes = CASE WHEN changes IS NOT NULL THEN CAST('[]' AS jsonb) END, erased_at = now()
 WHERE request_id = ANY(:ids) AND erased_at IS NULL"""),
+    text(
+        "UPDATE answer SET value = '', erased_at = now() WHERE request_id = ANY(:ids) AND erased_at IS NULL"
+    ),
     text("UPDATE execution SET result = NULL, error = NULL, late_result = NULL WHERE request_id = ANY(:ids)"),
     _FORGET_OF_REQUESTS,
 )

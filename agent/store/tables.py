@@ -170,6 +170,7 @@ approval_request = Table(
     Column("limits", JSONB),  # when opened: [{name, used, …}, …]
     Column("policy_epoch", Integer, nullable=False),
     Column("rejected_before", Uuid),  # in which people rejected the same action
+    Column("answer_form", JSONB(none_as_null=True)),  # what it wants besides yes or no; None: an approval
 )
 
 request_revision = Table(
@@ -209,6 +210,18 @@ vote = Table(
     Column("path", Text, nullable=False),
     Column("superseded_by", Uuid),
     created(),
+)
+
+answer = Table(
+    "answer",
+    metadata,
+    Column("vote_id", Uuid, primary_key=True),
+    Column("request_id", Uuid, nullable=False),
+    Column("value", LargeBinary, nullable=False),  # RFC 8785 bytes
+    Column("digest", LargeBinary, nullable=False),
+    Column("own_words", Boolean, nullable=False),  # it has text that the person wrote
+    Column("created_at", Timestamp, nullable=False),
+    Column("erased_at", Timestamp),
 )
 
 decision = Table(

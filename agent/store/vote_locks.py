@@ -14,6 +14,7 @@ from uuid import UUID
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, query
+from agent.domain.answers import AnswerForm
 from agent.domain.audit import request_subject
 from agent.domain.consent_terms import ConsentTerms
 from agent.domain.coverage import StoredApproval
@@ -34,6 +35,8 @@ class StoredVote:
     person: Person
     verdict: Verdict
     revision: int
+    answer: str | None
+    """The SHA-256 of what it answers, in hex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class ReviewedRequest(LockedRequest):
     run_channel: str | None
     """Of the run's first message."""
     webhooks: bool
+    answer_form: AnswerForm | None
     call: AskedCall | None
 
 
@@ -151,6 +155,7 @@ def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> Reviewed
         ReviewedRequest,
         row,
         terms=terms,
+        answer_form=AnswerForm.stored(row.answer_form) if row.answer_form else None,
         terms_stand=terms.digest == row.terms_recorded,
         excluded=terms.excluded,
         votes=tuple(map(_vote, row.votes)),
@@ -163,7 +168,9 @@ def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> Reviewed
 
 def _vote(stored: Mapping[str, Any]) -> StoredVote:
     by = Person(stored["team"], stored["user"])
-    return StoredVote(UUID(stored["id"]), by, Verdict(stored["verdict"]), stored["revision"])
+    return StoredVote(
+        UUID(stored["id"]), by, Verdict(stored["verdict"]), stored["revision"], stored["answer"]
+    )
 
 
 # ARRAY(…) keeps the plan, as in `runs.READ`. OFFSET 0 keeps PostgreSQL from joining whole tables.
@@ -218,7 +225,7 @@ JOIN LATERAL (
            (SELECT detail ->> 'terms' FROM audit_event
             WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
             ORDER BY seq DESC LIMIT 1) AS terms_recorded,
-           r.policy -> 'reason_required' AS reason_required,
+           r.policy -> 'reason_required' AS reason_required, r.answer_form,
            coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
            coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
            v.tool, v.digest, v.editor_team_id, v.editor_user_id,
@@ -230,8 +237,10 @@ JOIN LATERAL (
            (SELECT channel_id FROM agent_run WHERE id = c.run_id) AS run_channel,
            EXISTS (SELECT FROM webhook WHERE removed_at IS NULL) AS webhooks,
            (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
-                                                       'revision', revision) ORDER BY id), '[]'::json)
-            FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes
+                                                       'revision', revision, 'answer', encode(w.digest, 'hex'))
+                                     ORDER BY id), '[]'::json)
+            FROM vote AS b LEFT JOIN answer AS w ON w.vote_id = b.id
+            WHERE b.request_id = r.id AND superseded_by IS NULL) AS votes
     FROM approval_request AS r
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
     JOIN tool_call AS c ON c.id = r.call_id

@@ -1,7 +1,16 @@
 """Client for programs outside the service."""
 
 from signoff.client.clients import ApprovalClient, AsyncApprovalClient
-from signoff.client.reviews import Approval, AttemptOutcome, ClaimedAction, Review, concluded, earlier_outcome
+from signoff.client.reviews import (
+    Approval,
+    AttemptOutcome,
+    ClaimedAction,
+    GivenAnswer,
+    Review,
+    answered,
+    concluded,
+    earlier_outcome,
+)
 from signoff.errors import AlreadyClaimed, ApiError, FactsFailed, Unreachable
 
 __all__ = [
@@ -13,8 +22,10 @@ __all__ = [
     "AttemptOutcome",
     "ClaimedAction",
     "FactsFailed",
+    "GivenAnswer",
     "Review",
     "Unreachable",
+    "answered",
     "concluded",
     "earlier_outcome",
 ]

@@ -117,6 +117,7 @@ class ApprovalClient:
         self._session = checked_session(session)
 
     ask = _blocking(operations.ask, in_session=True)
+    ask_for = _blocking(operations.ask_for, in_session=True)
     submit = _blocking(operations.submit, in_session=True)
     claim = _blocking(attempts.claim)
     report = _blocking(attempts.report)
@@ -215,6 +216,7 @@ class AsyncApprovalClient:
         self._session = checked_session(session)
 
     ask = _awaited(operations.ask, in_session=True)
+    ask_for = _awaited(operations.ask_for, in_session=True)
     submit = _awaited(operations.submit, in_session=True)
     claim = _awaited(attempts.claim)
     report = _awaited(attempts.report)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -21,7 +21,7 @@ from signoff.client.retries import (
     respond_with_retries,
     send_with_retries,
 )
-from signoff.client.reviews import Approval, Review, Status, concluded
+from signoff.client.reviews import Approval, GivenAnswer, Review, Status, answered, concluded
 from signoff.client.waiting_line import has_card, is_said, say_waiting
 from signoff.context_limit import fit_to_send
 from signoff.durations import Duration, seconds_of
@@ -122,6 +122,59 @@ def ask(
     if asked.status == "waiting":
         asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
     return concluded(asked, arguments)
+
+
+def ask_for(
+    question: str,
+    options: Sequence[str] | None = None,
+    *,
+    form: Any = None,
+    other: bool = True,
+    answerers: Sequence[str] | None = None,
+    answers_required: int = 1,
+    context: Any = None,
+    timeout: Duration | WaitLimit | None = None,
+    key: str | None = None,
+    requester: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+) -> Operation[GivenAnswer]:
+    """Ask people for one of some options, or to fill in a form, and wait for their answer.
+
+    ``form`` is a pydantic model, whose instance is then the answer's ``value``, or a JSON Schema of an object with at
+    most ten fields: texts, numbers, dates, one or several of some texts, people, yes and no. ``other``: own words may
+    be given in place of an option. ``answerers`` may be ``requester``, ``reviewers``, ``channel`` and the ids of Slack
+    users and groups; by default the requester and the reviewers. So many equal answers are required. An answer
+    authorises nothing.
+
+    Waits as `ask` does, and raises what it raises; ValueError if not exactly one of ``options`` and ``form`` is given.
+    """
+    limit, began = WaitLimit.of(timeout), time.monotonic()
+    if (options is None) == (form is None):
+        raise ValueError("ask for `options` or for a `form`, one of the two")
+    model = form if hasattr(form, "model_json_schema") else None
+    schema = model.model_json_schema() if model else form
+    body = _question(None, {}, question, context, key)
+    body["answer"] = {"enum": list(options)} if options is not None else dict(schema)
+    body |= {} if other else {"other": False}
+    body |= {} if answers_required == 1 else {"answers_required": answers_required}
+    optional = {
+        "answerers": None if answerers is None else list(answerers),
+        "requester": requester,
+        "agent": agent,
+        "session": checked_session(session),
+    }
+    body |= {name: value for name, value in optional.items() if value is not None}
+    patience = max(limit.seconds, 1.0)
+    asked = Review.of((yield from send_with_retries(HttpRequest("POST", "/pending", body), began + patience)))
+    if asked.status == "waiting":
+        asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
+    answer = answered(asked)
+    return (
+        replace(answer, value=model.model_validate(answer.value))
+        if model and answer.value is not None
+        else answer
+    )
 
 
 def submit(
@@ -304,7 +357,9 @@ def decided_or_left(review: Review, limit: WaitLimit, began: float, *, keep: boo
 __all__ = [
     "BY_POLICY",
     "WaitLimit",
+    "answered",
     "ask",
+    "ask_for",
     "concluded",
     "decided",
     "decided_in_time",

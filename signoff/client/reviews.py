@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from signoff.errors import AlreadyClaimed, Cause, CollaborationError
+from signoff.errors import AlreadyClaimed, Cause, CollaborationError, SignoffError
 from signoff.formats import enumerated
 
 log = logging.getLogger("signoff.client")
 
-Status = Literal["waiting", "approved", "rejected", "expired", "cancelled", "not_required"]
+Status = Literal["waiting", "approved", "answered", "rejected", "expired", "cancelled", "not_required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,20 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What people answered. `reviewer` gave the last answer, `answered_by` are all whose equal answers counted.
+
+    `value` is None once it is erased. It authorises nothing.
+    """
+
+    value: Any
+    request_id: str
+    id: str
+    reviewer: str | None = None
+    answered_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimedAction:
     """The right to act, once, with the arguments in full. Pass `idempotency_key` on: all attempts share it."""
 
@@ -165,6 +179,32 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
             notes=review.notes,
             approved_by=review.approved_by,
         )
+    if review.status == "answered":
+        raise SignoffError(f"request {review.id} was answered, not approved: see `answered`")
+    raise _refusal(review)
+
+
+def answered(review: Review) -> GivenAnswer:
+    """Turn an answered request into a GivenAnswer.
+
+    Raises CollaborationError (logged before), and TimeoutError while nobody has answered.
+    """
+    if review.status == "waiting":
+        raise TimeoutError(f"nobody has answered yet (request {review.id})")
+    if review.status != "answered":
+        raise _refusal(review)
+    by = review.reviewer
+    return GivenAnswer(
+        value=review.raw.get("answer"),
+        request_id=review.request_id,
+        id=review.id,
+        reviewer=by,
+        answered_by=review.approved_by or ((by,) if by else ()),
+    )
+
+
+def _refusal(review: Review) -> CollaborationError:
+    """Logged here."""
     reason, cause = review.reason, _CAUSES[review.status]
     if review.status == "approved":
         late = "it was approved, but not claimed in time, so the approval has lapsed"
@@ -172,7 +212,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
         reason = changed if review.raw.get("voided") else late
     error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
     log.info("CollaborationError: %s", error)
-    raise error
+    return error
 
 
 def earlier_outcome(review: Review) -> AttemptOutcome | None:

@@ -28,7 +28,20 @@ from slackbot.cards.lists import (
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
 from slackbot.cards.more_form import more_modal
-from slackbot.cards.request import named_in, plain_message, plain_request_card, request_card, unreadable
+from slackbot.cards.question import (
+    answer_in_words,
+    offered,
+    question_errors,
+    question_modal,
+    read_question_modal,
+)
+from slackbot.cards.request import (
+    named_in,
+    plain_message,
+    plain_request_card,
+    request_card,
+    unreadable,
+)
 from slackbot.cards.scalars import amounts
 from slackbot.cards.status_words import of_outcomes
 from slackbot.cards.unseen import PAGE_OF_HISTORY, unseen_card
@@ -40,11 +53,13 @@ from slackbot.cards.values import (
     ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
     ACTION_CANCEL_RUN,
+    ACTION_CHOOSE,
     ACTION_DETAILS,
     ACTION_DONE,
     ACTION_DONE_CALL,
     ACTION_EDIT,
     ACTION_FILE,
+    ACTION_GIVE_ANSWER,
     ACTION_LINK,
     ACTION_LIST,
     ACTION_MORE,
@@ -59,6 +74,7 @@ from slackbot.cards.values import (
     ACTION_REVOKE_LISTED,
     ACTION_VOTE,
     CALLBACK_AGENT,
+    CALLBACK_ANSWER,
     CALLBACK_EDIT,
     CALLBACK_GRANT,
     CALLBACK_SAVE_GRANT,

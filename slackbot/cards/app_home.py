@@ -89,7 +89,11 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
 
 def _waiting(view: RequestView, names: Names) -> list[Json]:
     withheld = unreadable(view)
-    counted = status_words.progress(status_words.approvals(view), view.approvals_required)
+    counted = status_words.progress(
+        status_words.approvals(view),
+        view.approvals_required,
+        status_words.counted(view),
+    )
     line = blocks.section(
         blocks.text(f"{view.risk.value.capitalize()} risk", bold=view.risk >= Risk.HIGH),
         blocks.text(f" · {counted} · " if counted else " · "),

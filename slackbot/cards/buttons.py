@@ -11,6 +11,7 @@ from agent.domain.short_ids import short_id
 from agent.domain.verdicts import VERDICTS
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
+from slackbot.cards.question import answer_row
 from slackbot.cards.values import (
     ACTION_ALLOW_SIMILAR,
     ACTION_APPROVE_COMMENT,
@@ -63,7 +64,7 @@ def whole_row(view: RequestView, names: Names, *, approvable: bool) -> list[Json
 
 def choices(view: RequestView, *, approvable: bool) -> list[Choice]:
     """What *More…* offers while the request waits."""
-    if view.status is not RequestStatus.WAITING:
+    if view.status is not RequestStatus.WAITING or view.answer_form is not None:
         return []
     value, about = button_value(view), spoken_subject(view)
     asks = Verdict.APPROVE in view.rule.reason_required
@@ -123,6 +124,8 @@ def _deciding(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.status is not RequestStatus.WAITING:
         return []
+    if view.answer_form is not None:
+        return [*answer_row(view, spoken_subject(view)), *_votes(view, approvable=False)]
     # A form that asks for a note is already a second step.
     asks = Verdict.APPROVE in view.rule.reason_required
     return _votes(view, None if asks else _confirmation(view, names), approvable=approvable)

@@ -13,7 +13,7 @@ from agent.domain.run import CallOutcome, Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
 from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
 from signoff.formats import Money, enumerated
-from slackbot.cards import blocks, buttons, durations, inert, status, status_words, tree
+from slackbot.cards import blocks, buttons, durations, inert, question, status, status_words, tree
 from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
     ACTION_DONE_CALL,
@@ -305,13 +305,17 @@ def _line(
     approved = body.get("verdict") == "approve" or "approved" in (kind, body.get("outcome"))
     status = RequestStatus.APPROVED if approved else RequestStatus.REJECTED
     own = (f"{OUTCOMES[status].own_words}:", body.get("reason"))
-    said = [own, (label, body.get("text")), ("Cause:", body.get("cause"))]
+    answer = body.get("answer")
+    if answer is not None:
+        own = ("Answer:", question.answer_in_words(answer))
+    said: list[tuple[str, Any]] = [own, (label, body.get("text")), ("Cause:", body.get("cause"))]
     limits = (MAX_CHANGES, MAX_CHANGED_LINES) if kind == "policy" else (MAX_QUOTED, MAX_QUOTED_LINES)
     quoted = [part for name, words in said for part in _quoted(name, words, *limits)]
     people = _people(body)
     asked = [blocks.section(blocks.text("For "), *_spaced(map(blocks.mention, people)))] if people else []
     rows = [blocks.rich_text(first, *asked, *_edits(body), *quoted)]
-    reason = f": {inert.mrkdwn(str(body['reason']), 200)}" if body.get("reason") else ""
+    spoken = own[1] if answer is not None else body.get("reason")
+    reason = f": {inert.mrkdwn(str(spoken), 200)}" if spoken else ""
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in people)
     return Card(
         f"{words}{counted}{reason or then}{mentions}", blocks.with_ids(rows, kind), metadata(delivery_id)

@@ -13,6 +13,7 @@ from agent.domain.verdicts import OUTCOMES
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, status_words
 from slackbot.cards.lines import run_words, until
+from slackbot.cards.question import answer_in_words
 from slackbot.cards.values import ACTION_CANCEL_RUN, ACTION_OPEN, Json
 
 MAX_WORDS = 160
@@ -33,7 +34,8 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     by = [blocks.text("decided by "), *blocks.people(line.deciders)] if line.deciders else []
     at = [blocks.text(", " if by else ""), blocks.moment(line.decided_at)] if line.decided_at else []
     decided = [[*by, *at]] if by or at else []
-    reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
+    words = line.reason if line.answer is None else answer_in_words(line.answer)
+    reason = [blocks.text(f"“{inert.line(words, MAX_WORDS)}”", italic=True)] if words else []
     thread = [blocks.link(link, "its thread")] if link else []
     below: list[Json | list[Json]] = [
         *decided,
@@ -109,7 +111,8 @@ def _origin(line: RequestLine) -> Iterator[list[Json]]:
 
 
 def _progress(line: RequestLine) -> str:
-    return status_words.progress(line.approvals, line.approvals_required)
+    counted = status_words.counted(line)
+    return status_words.progress(line.approvals, line.approvals_required, counted)
 
 
 def _until(line: RequestLine) -> Iterator[list[Json]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.domain.reports import LEFT, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
-from agent.domain.verdicts import BY_PEOPLE, ENDED
+from agent.domain.request import RequestStatus
+from agent.domain.verdicts import ENDED
 from slackbot.cards import blocks, inert
 from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
 from slackbot.cards.durations import roughly
@@ -44,7 +45,9 @@ def stats(report: Report, names: CommandNames = DEFAULT_NAMES) -> Card:
 def outcomes_text(outcomes: Outcomes, median: float | None = None) -> str:
     """`8 of 9 (89 %) approved, 1 expired; median 4 min`."""
     decided = f"{Share(outcomes.approved, outcomes.decided)} approved" if outcomes.decided else "none decided"
-    others = [each.status for each in ENDED if each.status not in BY_PEOPLE]
+    others = [
+        each.status for each in ENDED if each.status not in (RequestStatus.APPROVED, RequestStatus.REJECTED)
+    ]
     rest = [f"{count:,} {each.word}" for each in others if (count := getattr(outcomes, each.value))]
     return f"{', '.join([decided, *rest])}{median_text(median)}"
 

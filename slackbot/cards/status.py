@@ -10,7 +10,7 @@ from agent.domain.request_view import ExecutionView, RequestView, VoteView
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
 from agent.domain.verdicts import OUTCOMES, VERDICTS
-from slackbot.cards import blocks, durations, inert, status_words, tree
+from slackbot.cards import blocks, durations, inert, question, status_words, tree
 from slackbot.cards.values import Json
 
 MAX_VOTES = 5
@@ -123,19 +123,23 @@ def _standing(view: RequestView, named: int) -> list[Json]:
             return [*_approved(view, named), *_votes(view)]
         case RequestStatus.EXPIRED:
             return [_ended(view), *_asked_again(view)]
+        case RequestStatus.ANSWERED:
+            return [_ended(view), *question.answered(view), *_votes(view)]
         case _:
             return [_ended(view), *_reason(view)]
 
 
 def _waiting(view: RequestView) -> Iterator[Json]:
     pieces = [blocks.text(OUTCOMES[view.status].heading, bold=True)]
-    if counted := status_words.progress(status_words.approvals(view), view.approvals_required):
-        needed = max(0, view.approvals_required - status_words.approvals(view))
+    given = status_words.approvals(view)
+    if counted := status_words.progress(given, view.approvals_required, status_words.counted(view)):
+        needed = max(0, view.approvals_required - given)
         pieces.append(blocks.text(f" · {counted}, {needed} more needed"))
     asked = [blocks.mention(each) for each in view.rule.notify if blocks.mention_mrkdwn(each)][:10]
     for each in asked:
         pieces += [blocks.text(" · "), each]
     yield blocks.section(*pieces)
+    yield from question.wanted(view)
     yield from _votes(view)
 
 
@@ -274,7 +278,8 @@ def _votes(view: RequestView) -> Iterator[Json]:
 
 def _vote(vote: VoteView) -> Json:
     verb = f" {VERDICTS[vote.verdict].outcome.status.word}, "
-    reason = [blocks.text(f": “{inert.line(vote.reason, 120)}”", italic=True)] if vote.reason else []
+    words = vote.reason or (None if vote.answer is None else question.answer_in_words(vote.answer))
+    reason = [blocks.text(f": “{inert.line(words, 120)}”", italic=True)] if words else []
     return blocks.section(blocks.person(vote.person), blocks.text(verb), blocks.moment(vote.at), *reason)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Collection
 
 from agent.domain.limits import written
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request_list import RequestLine
 from agent.domain.request_view import GrantView, RequestView
 from agent.domain.run import CallOutcome, Hold, RunStatus
 from agent.domain.verdicts import OUTCOMES
+from slackbot.cards.question import alike
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 """A person's verdict on an execution in doubt."""
@@ -34,13 +36,20 @@ def of_outcomes(outcomes: Collection[CallOutcome]) -> str:
     return ", ".join(done.get(each) or _ENDING_WORDS[each].removeprefix("Ended: ") for each in ended)
 
 
-def progress(given: int, needed: int) -> str:
+def progress(given: int, needed: int, counted: str = "approvals") -> str:
     """`1 of 2 approvals`; empty if one is enough and none is given."""
-    return "" if needed == 1 and not given else f"{given} of {needed} approvals"
+    return "" if needed == 1 and not given else f"{given} of {needed} {counted}"
+
+
+def counted(request: RequestView | RequestLine) -> str:
+    """What a request needs so many of."""
+    return "equal answers" if request.wants_answer else "approvals"
 
 
 def approvals(view: RequestView) -> int:
-    """Count the approvals among a request's votes, for progress such as `1 of 2 approvals`."""
+    """Count the approvals among a request's votes, or its equal answers, for progress such as `1 of 2 approvals`."""
+    if view.answer_form is not None:
+        return alike(view)
     return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
 
 

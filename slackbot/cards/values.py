@@ -11,17 +11,22 @@ from uuid import UUID
 
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
+from agent.domain.verdicts import ON_APPROVAL
 
 Json = dict[str, Any]
 """A piece of Block Kit."""
 
-ACTION_VOTE = {verdict: f"signoff:{verdict}" for verdict in Verdict}
+ACTION_VOTE = {verdict: f"signoff:{verdict}" for verdict in ON_APPROVAL}
 ACTION_APPROVE, ACTION_REJECT = ACTION_VOTE[Verdict.APPROVE], ACTION_VOTE[Verdict.REJECT]
 ACTION_ASK_AGAIN = "signoff:ask_again"
 ACTION_RETRY = "signoff:retry"
 ACTION_DONE = "signoff:done"
 ACTION_ANSWER = "signoff:answer"
-"""A page value for the full answer."""
+"""A page value for the agent's full answer."""
+ACTION_GIVE_ANSWER = "signoff:give_answer"
+"""Opens the form of a question that wants more than yes or no."""
+ACTION_CHOOSE = tuple(f"signoff:choose_{at}" for at in range(4))
+"""One press on the question's option of this number."""
 ACTION_RETRY_CALL = "signoff:retry_call"
 ACTION_DONE_CALL = "signoff:done_call"
 ACTION_RESUME_RUN = "signoff:resume_run"
@@ -49,7 +54,8 @@ ACTION_PAGE_BACK = "signoff:page_back"
 """Page values. Forward and Back need two ids, because an id may occur once in a row."""
 ACTION_AGENT = "signoff:agent"
 
-CALLBACK_VOTE = {verdict: f"signoff:{verdict}_modal" for verdict in Verdict}
+CALLBACK_VOTE = {verdict: f"signoff:{verdict}_modal" for verdict in ON_APPROVAL}
+CALLBACK_ANSWER = "signoff:answer_modal"
 CALLBACK_EDIT = "signoff:edit_modal"
 CALLBACK_MORE = "signoff:more_modal"
 CALLBACK_AGENT = "signoff:agent_modal"

@@ -44,6 +44,7 @@ def _texts(view: RequestView) -> Iterator[str]:
     yield from _leaves(view.facts)
     yield view.rationale or ""
     yield from (vote.reason or "" for vote in view.votes)
+    yield from (text for vote in view.votes for text in _leaves(vote.answer))
     yield (view.decision.reason if view.decision else None) or ""
     yield from _leaves(view.context)
 

@@ -22,7 +22,7 @@ from agent.domain.checkpoints import redacted
 from agent.domain.masked_action import masked_action
 from agent.domain.repetitions import named_in
 from agent.domain.request_list import HistoryLine, RequestLine
-from agent.domain.request_view import Change, ExecutionView, RequestView
+from agent.domain.request_view import Change, ExecutionView, RequestView, VoteView
 from agent.domain.run import RunValues, RunView
 from signoff.description import shown
 from signoff.json_paths import steps_of
@@ -267,7 +267,8 @@ def _view(view: RequestView, find: Find) -> RequestView:
         description=shown(view.description, find),
         rationale=_optional_text(view.rationale, find),
         label=_optional_text(view.label, find),
-        votes=tuple(replace(vote, reason=_optional_text(vote.reason, find)) for vote in view.votes),
+        votes=tuple(_vote(vote, view, find) for vote in view.votes),
+        answer_form=view.answer_form and view.answer_form.with_texts(lambda text: _text(text, find)),
         decision=replace(decision, reason=_optional_text(decision.reason, find)) if decision else None,
         execution=_execution(execution, find) if execution else None,
         rejected_before=replace(earlier, reason=_optional_text(earlier.reason, find)) if earlier else None,
@@ -275,6 +276,12 @@ def _view(view: RequestView, find: Find) -> RequestView:
         changes=tuple(_change(change, view, find) for change in view.changes),
         context=redact_value(view.context, find=find, redact=view.rule.redact).value,
     )
+
+
+def _vote(vote: VoteView, view: RequestView, find: Find) -> VoteView:
+    """An answer's fields are named as arguments are."""
+    answer = redact_value(vote.answer, find=find, redact=view.rule.redact).value
+    return replace(vote, reason=_optional_text(vote.reason, find), answer=answer)
 
 
 def _is_small(view: RequestView) -> bool:
@@ -288,6 +295,8 @@ def _is_small(view: RequestView) -> bool:
         view.rationale,
         view.label,
         [vote.reason for vote in view.votes],
+        [vote.answer for vote in view.votes],
+        view.answer_form.schema if view.answer_form else None,
         decision.reason if decision else None,
         view.rejected_before.reason if view.rejected_before else None,
         [execution.error, execution.result] if execution else None,
@@ -340,6 +349,8 @@ def _line(line: Line, find: Find) -> Line:
     said = _texts(line)
     clean: dict[str, Any] = {name: _optional_text(text, find) for name, text in said.items()}
     clean["description"] = shown(line.description, find)
+    if isinstance(line, HistoryLine) and line.answer is not None:
+        clean["answer"] = redact_value(line.answer, find=find).value
     return line if clean == said else replace(line, **clean)
 
 

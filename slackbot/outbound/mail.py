@@ -29,7 +29,6 @@ NOTHING_YET = (
     "Each link opens the request's page. Nothing is decided before you sign in and confirm it there."
 )
 Pairs = Sequence[tuple[str, str]]
-LINKS = (("Review it", ""), *((f"{words.button} …", f"?go={name}") for name, words in VERDICTS.items()))
 
 
 def message(
@@ -43,7 +42,8 @@ def message(
         ("Decide before", formats.moment(view.expires_at)),
         *_named_facts(view),
     ]
-    links = [(label, f"{url}{query}") for label, query in LINKS]
+    votes = [(f"{VERDICTS[each].button.rstrip('…')} …", f"{url}?go={each}") for each in view.verdicts]
+    links = [("Review it", url), *votes]
     mail = EmailMessage()
     mail["From"] = sender
     mail["To"] = recipient

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.precedence import Rank
+from agent.domain.answers import AnswerValue
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
@@ -42,6 +43,7 @@ class NewVote:
     reason: str | None = None
     place: Place | None = None
     principal: str | None = None
+    answer: AnswerValue | None = None
     arrived: float = field(default_factory=monotonic)
 
 
@@ -81,6 +83,7 @@ async def _ballot(db: Database, directory: Directory, vote: NewVote, known: Vote
         place=vote.place,
         principal=vote.principal,
         tool=known.tool,
+        answer=vote.answer,
     )
 
 

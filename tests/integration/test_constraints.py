@@ -71,6 +71,8 @@ DECIDE = f"""
 PROGRAM = """
     INSERT INTO tool_call (id, principal, client_id, content_digest, agent, tool, executor, state, blocking)
         VALUES (gen_random_uuid(), 'key:ci', 'r-1', '', 'refunds', 'refund', 'program', 'asked', false)"""
+ANSWERED = f"""INSERT INTO answer (vote_id, request_id, value, digest, own_words, created_at)
+               VALUES ('{VOTE}', '{REQUEST}', '"eu"', sha256('"eu"'), false, now());"""
 ERASED = """action = '', erased_at = now(),
     description = 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
     context = jsonb_build_object('task', 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'))"""
@@ -201,6 +203,14 @@ BROKEN = {
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
                                       editor_team_id, editor_user_id, changes, erased_at)
         VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]', now())""",
+    "ck_answer_digest_of_value": f"""
+        INSERT INTO answer (vote_id, request_id, value, digest, own_words, created_at)
+        VALUES ('{VOTE}', '{REQUEST}', '"eu"', sha256('"us"'), false, now())""",
+    "ck_answer_erased_whole": f"""
+        INSERT INTO answer (vote_id, request_id, value, digest, own_words, created_at, erased_at)
+        VALUES ('{VOTE}', '{REQUEST}', '"eu"', sha256('"eu"'), false, now(), now())""",
+    "ck_approval_request_answered_or_approved": """
+        UPDATE approval_request SET status = 'answered', decided_at = now()""",
     "ck_decision_is_an_outcome": f"""
         INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'waiting', 1, sha256('a'))""",
     "ck_decision_people_decide": f"""
@@ -394,7 +404,11 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         "UPDATE vote SET verdict = 'reject'",
         f"UPDATE vote SET superseded_by = '{LATER_VOTE}', reason = 'another'",
         "DELETE FROM vote",
-        "TRUNCATE vote",
+        "TRUNCATE vote CASCADE",
+        f"{ANSWERED} UPDATE answer SET value = '\"us\"', digest = sha256('\"us\"')",
+        f"{ANSWERED} UPDATE answer SET erased_at = now()",
+        f"{ANSWERED} DELETE FROM answer",
+        f"{ANSWERED} TRUNCATE answer",
         "UPDATE approval_request SET status = 'rejected'",
         "UPDATE approval_request SET status = 'waiting', decided_at = NULL",
         "UPDATE approval_request SET policy = policy || '{\"prevent_self_review\": false}'",
@@ -415,6 +429,13 @@ def test_the_record_is_final(shared: tuple[Connection, Connection], attempt: str
     owner, _ = shared
     with pytest.raises(errors.RestrictViolation, match="refused"):
         owner.execute(DECIDE + "SET CONSTRAINTS ALL IMMEDIATE;" + attempt)
+
+
+def test_what_a_question_wants_is_settled_when_it_opens(shared: tuple[Connection, Connection]) -> None:
+    """An approval does not become a question, nor a question another one, while people decide."""
+    owner, _ = shared
+    with pytest.raises(errors.RestrictViolation, match="refused"):
+        owner.execute("UPDATE approval_request SET answer_form = '{}'")
 
 
 def test_only_what_ended_is_erased_and_only_by_the_owner(fresh: tuple[Connection, Connection]) -> None:

@@ -470,6 +470,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
                 "run_message",
                 "request_revision",
                 "vote",
+                "answer",
                 "decision",
                 "retry_vote",
                 "settlement",

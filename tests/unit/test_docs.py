@@ -25,6 +25,7 @@ TESTS = sorted(ROOT.glob("tests/integration/**/test_*.py"))
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 RUNNABLE = ("README.md", "docs/agents.md", "docs/function-agents.md", "docs/quickstart.md")
 ELSEWHERE = {
+    "docs/answers.md": "tests/integration/integrations/test_page_blocks.py",
     "docs/api-agents.md": "tests/integration/web/test_agentos.py",
     "docs/client.md": "tests/integration/integrations/test_page_blocks.py",
     "docs/integrations.md": "tests/integration/integrations/test_page_blocks.py",
@@ -107,7 +108,7 @@ def test_a_block_can_be_pasted_below_the_earlier_ones_of_its_page(tmp_path: Path
 def test_python_has_right_types(tmp_path: Path) -> None:
     """`mypy --strict` finds nothing in a block that needs no other than the first of its page.
 
-    A body `...` is left out.
+    A body `...` is left out, and so is the base of a class from a library, which is not looked into.
     """
     first: dict[str, str] = {}
     starts: dict[str, int] = {}
@@ -118,7 +119,13 @@ def test_python_has_right_types(tmp_path: Path) -> None:
         (tmp_path / f"{name}.py").write_text(needed + block.code)
     options = (
         *("--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent", "--config-file="),
-        *("--strict", "--explicit-package-bases", "--no-error-summary", f"--cache-dir={tmp_path / 'cache'}"),
+        *(
+            "--strict",
+            "--allow-subclassing-any",
+            "--explicit-package-bases",
+            "--no-error-summary",
+            f"--cache-dir={tmp_path / 'cache'}",
+        ),
         *(f"--disable-error-code={code}" for code in ("empty-body", "no-redef", "untyped-decorator")),
     )
     done = subprocess.run(

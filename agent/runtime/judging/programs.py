@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from agent.domain.answers import REVIEWERS, AnswerForm
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.audit import AuditKind
 from agent.domain.errors import Refused
@@ -83,6 +84,7 @@ class ProgramQuestion:
     rationale: str | None
     context: Mapping[str, Any]
     session: str | None
+    answer_form: AnswerForm | None = None
 
     @property
     def caller(self) -> Caller:
@@ -108,15 +110,17 @@ class LetThrough:
 def proposal_of_program(asker: ProgramQuestion | RequestView, action: Action, facts: Facts) -> Proposal:
     """Nothing is known of an external tool; a question without an action always asks."""
     traits = ToolTraits(action.tool, action.tool_version, requires_approval=action.tool == EXTERNAL)
-    terms = partial(narrowed, facts)
+    terms = partial(narrowed, facts, asker.answer_form)
     return Proposal(action, facts, traits, asker.agent, asker.requester, asker.caller, terms)
 
 
-def narrowed(facts: Facts, rule: Rule) -> Rule:
-    """Forbid edits if the facts are the program's.
+def narrowed(facts: Facts, form: AnswerForm | None, rule: Rule) -> Rule:
+    """Leave out what is not about a question with such a form, and edits if the facts are the program's.
 
     They describe the original arguments, and only the program could supply those of an edit.
     """
+    if form is not None:
+        rule = rule.for_answers(escalates=REVIEWERS in form.answerers)
     told = facts.source is FactsSource.PROGRAM and rule.allow_edit
     return rule.model_copy(update={"allow_edit": False}) if told else rule
 
@@ -313,11 +317,12 @@ def question_of_program(
         principal=principal.name,
         client_id=asker.client_id,
         source=API,
-        executor=CallExecutor.PROGRAM,
+        executor=CallExecutor.NONE if asker.answer_form else CallExecutor.PROGRAM,
         api_key_id=principal.key_id,
         limits=states,
         policy_epoch=judgement.epoch,
         judgement=judgement,
         rejected_before=judgement.rejected,
         only_session=principal.may(Scope.SESSIONS),
+        answer_form=asker.answer_form,
     )

@@ -18,6 +18,7 @@ from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
 from agent.runtime.judging.evaluation import Proposal
 from agent.runtime.services import Services
+from agent.runtime.step_tools import AskTool
 from agent.runtime.tool import NotDone, Tool
 from agent.store import judgements, views
 from agent.store.requests import NewRequest
@@ -171,6 +172,7 @@ def question(
         policy_epoch=judgement.epoch,
         judgement=judgement,
         rejected_before=judgement.rejected,
+        answer_form=tool.answer_form(call.action) if isinstance(tool, AskTool) else None,
     )
 
 

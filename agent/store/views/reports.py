@@ -151,7 +151,7 @@ _DECIDED = text("""
 WITH latest AS MATERIALIZED (
     SELECT id, agent, checkpoint_id, status, approvers, channel_id, requester_team_id, requester_user_id,
            (decided_at AT TIME ZONE 'UTC')::date AS day,
-           CASE WHEN status IN ('approved', 'rejected')
+           CASE WHEN status IN ('approved', 'rejected', 'answered')
                 THEN extract(epoch FROM decided_at - created_at)::float8 END AS seconds
     FROM approval_request
     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
@@ -172,6 +172,7 @@ SELECT CASE grouping(agent, checkpoint_id, day, class_)
        count(*) FILTER (WHERE status = 'rejected') AS rejected,
        count(*) FILTER (WHERE status = 'expired') AS expired,
        count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
+       count(*) FILTER (WHERE status = 'answered') AS answered,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
        percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS slowest,
        (SELECT count(*) FROM latest) AS looked_at

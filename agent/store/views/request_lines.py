@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, and_, bindparam, case, func, select
 
 from agent.domain.grants import GRANT
@@ -15,6 +16,7 @@ from agent.store import exclusions
 from agent.store.rows import people, person, row_as
 from agent.store.tables import (
     agent_run,
+    answer,
     approval_request,
     card_place,
     decision,
@@ -22,6 +24,7 @@ from agent.store.tables import (
     request_revision,
     settlement,
     tool_call,
+    vote,
 )
 from agent.store.views.request_rows import approvals, channel_card, is_stopped, present_revision, voters
 
@@ -54,6 +57,19 @@ _call = (
     .correlate(request)
     .scalar_subquery()
 )
+_answer = (
+    select(func.convert_from(answer.c.value, "UTF8"))
+    .join(vote, vote.c.id == answer.c.vote_id)
+    .where(
+        vote.c.request_id == request.c.id,
+        vote.c.superseded_by.is_(None),
+        vote.c.team_id == decision.c.team_id,
+        vote.c.user_id == decision.c.user_id,
+        answer.c.erased_at.is_(None),
+    )
+    .correlate(request, decision)
+    .scalar_subquery()
+)
 _approved = request.c.status == RequestStatus.APPROVED
 _LINES = (
     select(
@@ -75,6 +91,8 @@ _LINES = (
         decision.c.decided_at,
         decision.c.reason,
         decision.c.approved_by,
+        request.c.answer_form.is_not(None).label("wants_answer"),
+        case((request.c.status == RequestStatus.ANSWERED, _answer)).label("answer"),
     )
     .join(_revision, present_revision(request, _revision))
     .outerjoin(_place, channel_card(request, _place))
@@ -106,6 +124,7 @@ def history_line(row: Row[Any]) -> HistoryLine:
         decided_by=person(row.decided_team_id, row.decided_user_id),
         approved_by=people(row.approved_by or ()),
         thread=(row.channel_id, row.ts) if row.ts else None,
+        answer=from_json(row.answer) if row.answer else None,
     )
 
 

@@ -78,12 +78,17 @@ def is_stopped(call: FromClause) -> ColumnElement[bool]:
 
 
 def approvals(request: FromClause) -> ColumnElement[int]:
-    """Return the number of votes that approve the request's current revision, as a subquery."""
+    """Return how many votes approve the request's current revision, or give the most frequent answer."""
     ballot = vote.alias("ballot")
-    approving = ballot.c.verdict == Verdict.APPROVE
-    return (
-        select(func.count()).where(is_live(ballot, request), approving).correlate(request).scalar_subquery()
+    alike = (
+        select(func.count().label("number"))
+        .select_from(ballot.outerjoin(tables.answer, tables.answer.c.vote_id == ballot.c.id))
+        .where(is_live(ballot, request), ballot.c.verdict != Verdict.REJECT)
+        .group_by(tables.answer.c.digest)
+        .correlate(request)
+        .subquery("alike")
     )
+    return select(func.coalesce(func.max(alike.c.number), 0)).scalar_subquery()
 
 
 def approved_by(team: ColumnElement[str], user: ColumnElement[str]) -> ColumnElement[bool]:
@@ -162,7 +167,11 @@ _live = (
         _ballot.c.verdict,
         _ballot.c.reason,
         _ballot.c.created_at.label("at"),
+        func.convert_from(tables.answer.c.value, "UTF8").label("answer"),
+        tables.answer.c.own_words,
+        tables.answer.c.erased_at.label("answer_erased_at"),
     )
+    .select_from(_ballot.outerjoin(tables.answer, tables.answer.c.vote_id == _ballot.c.id))
     .where(is_live(_ballot, _request))
     .correlate(_request)
     .subquery("live")

@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from pydantic_core import from_json
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, fetch, query
+from agent.domain.answers import AnswerForm
 from agent.domain.limits import LimitView
 from agent.domain.pause import EVERYTHING
 from agent.domain.request import ExecutionStatus, RequestStatus, StoredPlace, Verdict
@@ -132,6 +134,7 @@ def _view(row: Row[Any]) -> RequestView:
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         recorded=row.seq or 0,
         limits=tuple(map(LimitView.read, row.limits or ())),
+        answer_form=AnswerForm.stored(row.answer_form) if row.answer_form else None,
     )
 
 
@@ -173,6 +176,7 @@ def _votes(rows: Sequence[dict[str, Any]]) -> tuple[VoteView, ...]:
             verdict=Verdict(row["verdict"]),
             reason=row["reason"],
             at=datetime.fromisoformat(row["at"]),
+            answer=from_json(row["answer"]) if row["answer"] and row["answer_erased_at"] is None else None,
         )
         for row in rows
     )

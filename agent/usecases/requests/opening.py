@@ -94,7 +94,7 @@ def write_request(
     involved: Sequence[Exclusion],
 ) -> None:
     """Write a new request with its terms, audit entry, card and notices, in the caller's transaction."""
-    call_id = new.call_id or request_id
+    call_id, form = new.call_id or request_id, new.answer_form
     tx.after_commit(
         partial(
             log.info,
@@ -108,10 +108,10 @@ def write_request(
         )
     )
     terms = ConsentTerms(
-        approvers=new.rule.approvers,
+        approvers=_deciders(new),
         requester=new.requester,
         excluded=_excluded(new, involved),
-        approvals_required=new.rule.approvals_required,
+        approvals_required=form.answers_required if form else new.rule.approvals_required,
         expires_at=head.at + new.rule.timeout,
     )
     content = content_digest(new) if new.call_id is None else None  # otherwise the call has it
@@ -128,6 +128,7 @@ def write_request(
         "executor": new.executor.value,
         "terms": terms.digest,
         **Facts(new.facts, source=new.facts_source).on_record,
+        **({"answer_form": form.digest} if form else {}),
     }
     actor = f"agent:{new.agent}" if new.run_id else new.principal
     audit.append(tx, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))
@@ -137,7 +138,17 @@ def write_request(
         tx.wake(Wakeup.call(call_id, new.agent))
 
 
+def _deciders(new: NewRequest) -> tuple[str, ...]:
+    """Who may answer, or the checkpoint's reviewers."""
+    if new.answer_form is None:
+        return new.rule.approvers
+    return new.answer_form.deciders(new.rule.approvers, new.requester)
+
+
 def _excluded(new: NewRequest, involved: Sequence[Exclusion]) -> tuple[Exclusion, ...]:
+    """An answer authorises nothing, so nobody is excluded from giving it."""
+    if new.answer_form is not None:
+        return ()
     asker = [Exclusion(new.requester, Involvement.REQUESTER)] if new.requester else []
     return eligibility.exclusions([*asker, *involved], new.rule)
 

@@ -12,6 +12,7 @@ import structlog
 from agent import tracing
 from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
+from agent.domain.answers import AnswerValue
 from agent.domain.audit import AuditKind
 from agent.domain.call_answers import call_after
 from agent.domain.request import RequestStatus
@@ -60,7 +61,9 @@ class RequestEnding:
     """If unknown here, the delivery poller finds it."""
     webhooks: bool = True
     approved_by: tuple[Person, ...] = ()
-    """If several approvals counted, in the order of the votes."""
+    """If several approvals or answers counted, in the order of the votes."""
+    answer: AnswerValue | None = None
+    """What people answered."""
 
     @property
     def actor(self) -> str:
@@ -169,6 +172,8 @@ def _entry(ending: RequestEnding) -> AuditEntry:
     }
     if ending.approved_by:
         detail["approved_by"] = [audit.actor(each) for each in ending.approved_by]
+    if ending.answer is not None:
+        detail["answer"] = ending.answer.digest.hex()
     return AuditEntry(_KINDS[ending.outcome], ending.actor, detail)
 
 
@@ -182,6 +187,7 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
         reason=ending.reason,
         at=at,
         **named_approvers(ending.approved_by),
+        **({"answer": ending.answer.value} if ending.answer else {}),
     )
     return (
         outbox.card(request.destination, request.id, urgent=ending.outcome is not RequestStatus.EXPIRED),

@@ -21,11 +21,12 @@ from agent.database.errors import BudgetExceeded
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility
+from agent.domain.answers import AnswerForm, UnfitAnswer
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
-from agent.domain.verdicts import VERDICTS
+from agent.domain.verdicts import ON_APPROVAL, ON_QUESTION, VERDICTS
 from agent.fault_points import point
 from agent.store import audit, decisions, limits, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
@@ -189,7 +190,8 @@ def _vote(
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)
     counted = _counted(request, ballot)
     count = tally(
-        [LiveVote(p.team_id, p.user_id, v.value) for p, v in counted.items()], request.approvals_required
+        [LiveVote(p.team_id, p.user_id, v, said) for p, (v, said) in counted.items()],
+        request.approvals_required,
     )
     same = mine is not None and _is_repeated(mine, ballot)
     repeats = (
@@ -210,7 +212,8 @@ def _vote(
     if count.outcome is None:
         _keep_open(tx, request, count, ballot, cast)
     else:
-        _decide(tx, request, count.outcome, ballot, tuple(counted), cast, claimant)
+        alike = tuple(each for each, said in counted.items() if said == (ballot.verdict, _said(ballot)))
+        _decide(tx, request, count.outcome, ballot, alike, cast, claimant)
     return VoteOutcome(count.outcome or RequestStatus.WAITING, count.approvals, count.needed)
 
 
@@ -220,18 +223,25 @@ def _shows_nothing(request: ReviewedRequest, ballot: Ballot) -> bool:
     return place is not None and request.place is not None and request.place.is_closed_at(place)
 
 
-def _counted(request: ReviewedRequest, ballot: Ballot) -> dict[Person, Verdict]:
-    """In the order of the votes. Those of people who lost the right do not count; a repeated vote recounts."""
-    me, counted = ballot.voter.person, dict[Person, Verdict]()
+def _counted(request: ReviewedRequest, ballot: Ballot) -> dict[Person, tuple[Verdict, str | None]]:
+    """Verdicts and answers, in the order of the votes.
+
+    Those of people who lost the right do not count; a repeated vote recounts.
+    """
+    me, counted = ballot.voter.person, dict[Person, tuple[Verdict, str | None]]()
     for vote in request.votes:
         if _is_repeated(vote, ballot) or (vote.person != me and _still_counts(request, ballot, vote)):
-            counted[vote.person] = vote.verdict
-    return {**counted, me: ballot.verdict}
+            counted[vote.person] = vote.verdict, vote.answer
+    return {**counted, me: (ballot.verdict, _said(ballot))}
+
+
+def _said(ballot: Ballot) -> str | None:
+    return ballot.answer.digest.hex() if ballot.answer else None
 
 
 def _is_repeated(vote: StoredVote, ballot: Ballot) -> bool:
-    mine = (ballot.voter.person, ballot.verdict, ballot.revision)
-    return (vote.person, vote.verdict, vote.revision) == mine
+    mine = (ballot.voter.person, ballot.verdict, ballot.revision, _said(ballot))
+    return (vote.person, vote.verdict, vote.revision, vote.answer) == mine
 
 
 def _others(request: ReviewedRequest, ballot: Ballot) -> list[StoredVote]:
@@ -252,12 +262,27 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
     ) or eligibility.vote_refusal(request, ballot.voter, ballot.verdict, ballot.revision, request.head.at)
     if refused is not None:
         return refused
+    if (unfit := _unfit(request.answer_form, ballot)) is not None:
+        return unfit
     unexplained = ballot.verdict.value in request.reason_required and says_nothing(ballot.reason)
     if unexplained:
         return Refused(Refusal.REASON_REQUIRED)
     if not request.terms_stand:
         return Refused(Refusal.TERMS_ALTERED)
     return Refused(Refusal.DENIED_NOW, because=ballot.denied) if ballot.denied else None
+
+
+def _unfit(form: AnswerForm | None, ballot: Ballot) -> Refused | None:
+    """A verdict that such a request does not take, or an answer that its form does not."""
+    if ballot.verdict not in (ON_APPROVAL if form is None else ON_QUESTION):
+        return Refused(Refusal.OTHER_VERDICT)
+    if ballot.verdict is not Verdict.ANSWER or form is None:
+        return None
+    try:
+        read = form.read(ballot.answer.value if ballot.answer else None)
+    except UnfitAnswer as unfit:
+        return Refused(Refusal.UNFIT_ANSWER, because=str(unfit))
+    return None if read == ballot.answer else Refused(Refusal.UNFIT_ANSWER)
 
 
 def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ballot: Ballot) -> AuditEntry:
@@ -272,6 +297,7 @@ def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ba
             ballot.path,
             mine.id if mine else None,
             request.head.at,
+            ballot.answer,
         ),
     )
     return AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot))
@@ -304,6 +330,7 @@ def _decide(
     claimant: Claimant | None,
 ) -> None:
     approved = outcome is RequestStatus.APPROVED
+    several = outcome is not RequestStatus.REJECTED and len(counted) > 1
     decided = RequestEnding(
         request,
         request.digest,
@@ -314,7 +341,8 @@ def _decide(
         background=request.background,
         run_channel=request.run_channel,
         webhooks=request.webhooks,
-        approved_by=counted if approved and len(counted) > 1 else (),
+        approved_by=counted if several else (),
+        answer=ballot.answer if outcome is RequestStatus.ANSWERED else None,
     )
     if claimant and request.call and approved:
         _decide_and_claim(tx, request.call, decided, cast, claimant)
@@ -351,6 +379,8 @@ def _vote_detail(ballot: Ballot) -> dict[str, object]:
         "revision": ballot.revision,
         "path": ballot.path,
     }
+    said = _said(ballot)
+    detail |= {"answer": said} if said else {}
     return detail | ({"principal": ballot.principal} if ballot.principal else {})
 
 

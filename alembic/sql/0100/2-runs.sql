@@ -5,7 +5,7 @@ CREATE TYPE message_role AS ENUM ('user', 'assistant', 'note');
 CREATE TYPE call_state AS ENUM ('new', 'asked', 'ready', 'refused', 'claimed', 'delegated', 'in_doubt', 'answered');
 CREATE TYPE answer_kind AS ENUM (
     'result', 'error', 'nothing_done', 'not_stored', 'rejected', 'expired', 'withdrawn', 'denied', 'malformed',
-    'unknown_tool', 'stopped', 'done_by_person'
+    'unknown_tool', 'stopped', 'done_by_person', 'answered'
 );
 
 CREATE TABLE agent_run (

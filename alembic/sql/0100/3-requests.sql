@@ -1,8 +1,8 @@
 -- What people are asked, what they were shown, how they voted and what was decided.
 
 CREATE TYPE risk AS ENUM ('low', 'medium', 'high', 'critical');
-CREATE TYPE request_status AS ENUM ('waiting', 'approved', 'rejected', 'expired', 'cancelled');
-CREATE TYPE verdict AS ENUM ('approve', 'reject');
+CREATE TYPE request_status AS ENUM ('waiting', 'approved', 'rejected', 'expired', 'cancelled', 'answered');
+CREATE TYPE verdict AS ENUM ('approve', 'reject', 'answer');
 
 CREATE TABLE approval_request (
     id uuid NOT NULL,
@@ -45,6 +45,8 @@ CREATE TABLE approval_request (
     policy_epoch integer NOT NULL,
     -- The request in which people rejected the very same action, where policy shows that to whoever is asked again.
     rejected_before uuid,
+    -- What it wants besides yes or no: {schema, other, answers_required, answerers}. NULL: an approval.
+    answer_form jsonb,
     CONSTRAINT pk_approval_request PRIMARY KEY (id),
     CONSTRAINT uq_approval_request_call_id_ask_no UNIQUE (call_id, ask_no),
     CONSTRAINT ck_approval_request_expires_after_created CHECK (expires_at > created_at),
@@ -57,6 +59,8 @@ CREATE TABLE approval_request (
     CONSTRAINT ck_approval_request_excluded_is_list CHECK (jsonb_typeof(excluded) = 'array'),
     CONSTRAINT ck_approval_request_limits_is_list CHECK (jsonb_typeof(limits) = 'array'),
     CONSTRAINT ck_approval_request_reminded_not_negative CHECK (reminded >= 0),
+    CONSTRAINT ck_approval_request_answered_or_approved
+        CHECK (status NOT IN ('approved', 'answered') OR (status = 'answered') = (answer_form IS NOT NULL)),
     CONSTRAINT ck_approval_request_run_request_has_run CHECK ((source = 'run') = (run_id IS NOT NULL)),
     CONSTRAINT ck_approval_request_requester_with_team
         CHECK ((requester_user_id IS NULL) = (requester_team_id IS NULL)),
@@ -104,10 +108,10 @@ CREATE TRIGGER approval_request_terms_stay
     AFTER UPDATE ON approval_request
     FOR EACH ROW WHEN (
         (OLD.policy, OLD.policy_digest, OLD.principal, OLD.client_id, OLD.call_id, OLD.approvals_required,
-         OLD.checkpoint_id, OLD.team_id)
+         OLD.checkpoint_id, OLD.team_id, OLD.answer_form)
         IS DISTINCT FROM
         (NEW.policy, NEW.policy_digest, NEW.principal, NEW.client_id, NEW.call_id, NEW.approvals_required,
-         NEW.checkpoint_id, NEW.team_id)
+         NEW.checkpoint_id, NEW.team_id, NEW.answer_form)
         OR (OLD.requester_team_id, OLD.requester_user_id) IS DISTINCT FROM (NEW.requester_team_id, NEW.requester_user_id))
     EXECUTE FUNCTION refuse_change('the terms of a request stay as they were opened');
 CREATE TRIGGER approval_request_key_stays
@@ -245,6 +249,47 @@ CREATE TRIGGER vote_not_emptied
     BEFORE TRUNCATE ON vote
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change('votes are kept');
 
+-- What a vote with the verdict `answer` says, in canonical JSON. `own_words`: it has text that the person wrote.
+CREATE TABLE answer (
+    vote_id uuid NOT NULL,
+    request_id uuid NOT NULL,
+    value bytea NOT NULL,
+    digest bytea NOT NULL,
+    own_words boolean NOT NULL,
+    created_at timestamptz NOT NULL,
+    erased_at timestamptz,
+    CONSTRAINT pk_answer PRIMARY KEY (vote_id),
+    CONSTRAINT ck_answer_digest_of_value CHECK (erased_at IS NOT NULL OR digest = sha256(value)),
+    CONSTRAINT ck_answer_erased_whole CHECK (erased_at IS NULL OR octet_length(value) = 0),
+    CONSTRAINT fk_answer_vote_id FOREIGN KEY (vote_id) REFERENCES vote (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_answer_request ON answer (request_id);
+CREATE INDEX ix_answer_words ON answer (created_at) WHERE own_words;
+
+-- Its owner can erase the value of an ended request's answer, once; its digest stays.
+CREATE FUNCTION answer_only_erased() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    erased answer%ROWTYPE := OLD;
+BEGIN
+    erased.erased_at := NEW.erased_at;
+    erased.value := '';
+    IF OLD.erased_at IS NOT NULL OR NEW.erased_at IS NULL OR NEW IS DISTINCT FROM erased
+       OR EXISTS (SELECT FROM approval_request WHERE id = OLD.request_id AND status = 'waiting') THEN
+        RAISE EXCEPTION 'UPDATE of answer is refused: an answer is final' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER answer_only_erased
+    BEFORE UPDATE ON answer
+    FOR EACH ROW EXECUTE FUNCTION answer_only_erased();
+CREATE TRIGGER answer_stays
+    BEFORE DELETE ON answer
+    FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION refuse_change('it goes only with its request');
+CREATE TRIGGER answer_not_emptied
+    BEFORE TRUNCATE ON answer
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change('answers are kept');
+
 CREATE TABLE decision (
     request_id uuid NOT NULL,
     outcome request_status NOT NULL,
@@ -258,7 +303,7 @@ CREATE TABLE decision (
     approved_by jsonb DEFAULT '[]' NOT NULL,
     CONSTRAINT pk_decision PRIMARY KEY (request_id),
     CONSTRAINT ck_decision_is_an_outcome CHECK (outcome <> 'waiting'),
-    CONSTRAINT ck_decision_people_decide CHECK (outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL),
+    CONSTRAINT ck_decision_people_decide CHECK (outcome NOT IN ('approved', 'rejected', 'answered') OR user_id IS NOT NULL),
     CONSTRAINT ck_decision_approved_by_is_list CHECK (jsonb_typeof(approved_by) = 'array'),
     CONSTRAINT ck_decision_digest_size CHECK (octet_length(digest) = 32),
     CONSTRAINT fk_decision_request_id

@@ -159,7 +159,7 @@ CREATE INDEX ix_limit_use_old ON limit_use (at) WHERE settled;
 -- What became of uses that are not settled: it follows from the call and its attempts, so that no release can be
 -- forgotten. "used" counts from its latest attempt, or since a program read that it may act; "waiting" has not begun and
 -- may never; "done" and "released" have ended. Only what failed at its only attempt, by the word of its worker, is
--- released: of an attempt that was lost nobody knows whether it had its effect.
+-- released: of an attempt that was lost nobody knows whether it had its effect. A question that people answered was used.
 CREATE VIEW limit_use_open AS
 SELECT u.limit_name, u.key, u.subject, u.amount,
        coalesce(of_call.standing, 'done') AS standing, coalesce(of_call.at, u.at) AS at
@@ -167,13 +167,14 @@ FROM limit_use AS u
 LEFT JOIN LATERAL (
     SELECT CASE WHEN e.attempt IS NULL AND c.handed_over_at IS NOT NULL
                     THEN CASE WHEN c.state = 'answered' THEN 'done' ELSE 'used' END
+                WHEN e.attempt IS NULL AND c.answer_kind = 'answered' THEN 'done'
                 WHEN e.attempt IS NULL AND c.state IN ('refused', 'answered') THEN 'released'
                 WHEN e.attempt IS NULL THEN 'waiting'
                 WHEN c.state NOT IN ('refused', 'answered') THEN 'used'
                 WHEN e.attempt = 1 AND e.status = 'failed' AND c.answer_kind IN ('error', 'nothing_done')
                     THEN 'released'
                 ELSE 'done' END AS standing,
-           coalesce(e.started_at, c.handed_over_at) AS at
+           coalesce(e.started_at, c.handed_over_at, c.answered_at) AS at
     FROM tool_call AS c
     LEFT JOIN LATERAL (SELECT attempt, status, started_at FROM execution WHERE call_id = c.id
                        ORDER BY attempt DESC LIMIT 1) AS e ON true

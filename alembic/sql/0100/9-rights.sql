@@ -35,7 +35,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON alembic_version, works_with, lineage, pending_reviews, limit_use_open TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT ON
-            run_message, request_revision, vote, decision, settlement, retry_vote, audit_event,
+            run_message, request_revision, vote, answer, decision, settlement, retry_vote, audit_event,
             policy, judgement, told_week, grant_use
         TO %I', app);
     EXECUTE format('GRANT UPDATE (superseded_by) ON vote TO %I', app);

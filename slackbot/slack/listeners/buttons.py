@@ -14,6 +14,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.database.errors import DatabaseRefuses
 from agent.domain import eligibility
+from agent.domain.answers import AnswerValue
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Place, Verdict
 from agent.domain.request_view import RequestView
@@ -123,7 +124,9 @@ class ButtonClick:
         """For the audit log."""
         return _BY_BUTTON[self.place.surface]
 
-    def vote(self, verdict: Verdict, path: str, reason: str | None = None) -> NewVote:
+    def vote(
+        self, verdict: Verdict, path: str, reason: str | None = None, answer: AnswerValue | None = None
+    ) -> NewVote:
         value = self.value
         return NewVote(
             self.person,
@@ -133,6 +136,7 @@ class ButtonClick:
             path,
             reason,
             self.place,
+            answer=answer,
             arrived=ARRIVED.get(),
         )
 

@@ -18,14 +18,18 @@ from slackbot.cards import (
     ACTION_ALLOW_SIMILAR,
     ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
+    ACTION_CHOOSE,
     ACTION_DONE,
     ACTION_EDIT,
+    ACTION_GIVE_ANSWER,
     ACTION_MORE,
     ACTION_RETRY,
     ACTION_REVOKE,
     ACTION_REVOKE_LISTED,
     ACTION_VOTE,
     more_modal,
+    offered,
+    question_modal,
     vote_modal,
 )
 from slackbot.masking import clean_view
@@ -55,6 +59,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
     for verdict, action_id in ACTION_VOTE.items():
         button(action_id, _approve if verdict is Verdict.APPROVE else partial(_open_form, verdict))
+    for at, action_id in enumerate(ACTION_CHOOSE):
+        button(action_id, partial(_choose, at))
+    button(ACTION_GIVE_ANSWER, _open_answer_form)
     button(ACTION_APPROVE_COMMENT, partial(_open_form, Verdict.APPROVE))
     button(ACTION_MORE, _open_more)
     button(ACTION_EDIT, _open_edit_form)
@@ -87,6 +94,27 @@ async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any
     if voted.repeated and voted.status is RequestStatus.WAITING:
         return sentence(Refusal.SAME_VOTE)
     return None
+
+
+async def _choose(at: int, ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    """One press on an option is the answer."""
+    view = await card_of(ctx, click)
+    options = offered(view.answer_form) if view.answer_form else ()
+    if view.answer_form is None or at >= len(options):
+        return OLD_BUTTON
+    vote = click.vote(Verdict.ANSWER, click.path, answer=view.answer_form.read(options[at]))
+    voted = await votes.cast_vote(ctx.votes, ctx.directory, vote)
+    details.show_change(ctx, click, body)
+    if voted.repeated and voted.status is RequestStatus.WAITING:
+        return sentence(Refusal.SAME_VOTE)
+    return None
+
+
+async def _open_answer_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    view = await clean_view(await waiting_card_of(ctx, click))
+    if view.answer_form is None:
+        return OLD_BUTTON
+    return await show(ctx, body, question_modal(view, click.carry()), FORM_NOT_OPENED)
 
 
 async def _open_more(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:

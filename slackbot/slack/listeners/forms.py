@@ -9,6 +9,7 @@ from typing import Any
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.database.errors import DatabaseRefuses
+from agent.domain.answers import UnfitAnswer
 from agent.domain.errors import DOUBTFUL, OUTDATED, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
@@ -16,6 +17,7 @@ from agent.domain.verdicts import VERDICTS
 from agent.runtime.judging.edits import schema_of
 from signoff.errors import MalformedArguments
 from slackbot.cards import (
+    CALLBACK_ANSWER,
     CALLBACK_EDIT,
     CALLBACK_GRANT,
     CALLBACK_SAVE_GRANT,
@@ -23,12 +25,15 @@ from slackbot.cards import (
     edit_errors,
     edit_modal,
     notice_modal,
+    question_errors,
     read_edit,
+    read_question_modal,
     reason_of,
 )
 from slackbot.cards.values import REASON_BLOCK
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits
+from slackbot.reviewing.answers import read_answer
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN, cast_vote
 from slackbot.slack.listeners import details, grants
 from slackbot.slack.listeners.buttons import ButtonClick, card_of
@@ -61,6 +66,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
     for verdict, callback_id in CALLBACK_VOTE.items():
         form(callback_id, partial(_vote, verdict))
+    form(CALLBACK_ANSWER, _give_answer)
     form(CALLBACK_EDIT, _edit)
     form(CALLBACK_GRANT, grants.preview)
     form(CALLBACK_SAVE_GRANT, grants.save)
@@ -108,6 +114,19 @@ async def _vote(
         if refused.code is Refusal.REASON_REQUIRED:
             return FormError(errors={REASON_BLOCK: VERDICTS[verdict].reason_missing})
         raise
+    return None
+
+
+async def _give_answer(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) -> FormError | None:
+    request = await card_of(ctx, click)
+    if request.answer_form is None:
+        raise Refused(Refusal.OTHER_VERDICT)
+    try:
+        value = read_question_modal(view["state"]["values"], request.answer_form)
+        answer = await read_answer(ctx.directory, request.answer_form, value)
+    except UnfitAnswer as unfit:
+        return FormError(errors=question_errors(view, request.answer_form, unfit), notice=str(unfit))
+    await cast_vote(ctx.votes, ctx.directory, click.vote(Verdict.ANSWER, PATH, answer=answer))
     return None
 
 

@@ -166,7 +166,7 @@ async def _tool(call: CallView, view: RequestView | None, hidden: Hidden, redact
 def _confirmed(view: RequestView) -> bool | None:
     if view.status is RequestStatus.WAITING:
         return None
-    return view.status is RequestStatus.APPROVED
+    return view.status in (RequestStatus.APPROVED, RequestStatus.ANSWERED)
 
 
 def _arguments(call: CallView) -> dict[str, Any] | None:

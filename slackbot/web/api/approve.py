@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints
 
+from agent.domain.answers import UnfitAnswer
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
@@ -27,10 +28,11 @@ router = APIRouter(route_class=StrictRoute, tags=["Decisions"])
 
 
 class VerdictIn(StrEnum):
-    """A decision."""
+    """A decision; `answered` is for a question that wants more than yes or no."""
 
     APPROVED = "approved"
     REJECTED = "rejected"
+    ANSWERED = "answered"
 
 
 _VERDICTS = {VerdictIn(VERDICTS[each].outcome.status): each for each in Verdict}
@@ -54,6 +56,9 @@ class DecideIn(RequestModel):
     decision: VerdictIn
     reason: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] | None = None
     revision: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    answer: Any = Field(
+        default=None, description="What is answered, as the question's `answer.schema` wants it."
+    )
 
 
 @router.post(
@@ -63,7 +68,7 @@ class DecideIn(RequestModel):
     responses=documented(400, 401, 403, 404, 409, 413, 422, 429, 503),
 )
 async def decide(request: Request, request_id: RequestId, principal: Decider, body: DecideIn) -> ReviewOut:
-    """Approve or reject. The request stays `waiting` while more approvals are needed."""
+    """Approve, reject or answer. The request stays `waiting` while more approvals or equal answers are needed."""
     ctx = web_context(request)
     known = await request_lookup.find_vote_context(ctx, principal, request_id)
     if principal.owner is None:
@@ -80,7 +85,12 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
             named=body.revision,
             present=known.revision,
             known=known,
+            answer=body.answer,
         )
+    except UnfitAnswer as unfit:
+        raise ProblemRaised(
+            422, "unfit-answer", "Answer does not fit", str(unfit), problems=unfit.problems
+        ) from None
     except Refused as refused:
         raise await _with_decision(ctx, known.request_id, refused) from None
     return await review(ctx, await _now(ctx, known.request_id))

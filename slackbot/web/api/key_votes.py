@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
+from agent.domain.answers import AnswerValue
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus, Verdict
@@ -15,6 +17,7 @@ from signoff.values import Person
 from slackbot.cards import unreadable
 from slackbot.masking import clean_view
 from slackbot.reviewing import votes
+from slackbot.reviewing.answers import read_answer
 from slackbot.reviewing.votes import NewVote
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
@@ -48,11 +51,12 @@ async def cast_key_vote(
     named: int | None,
     present: int,
     known: VoteContext | None = None,
+    answer: Any = None,
 ) -> VoteOutcome:
     """Vote for the key's owner. ``named``: the caller's revision, ``present``: the latest.
 
     An approval without a revision applies to the first: nobody approves what they may not have seen. A rejection
-    applies to every revision. Approvals that a card would not offer are refused.
+    applies to every revision. Approvals that a card would not offer are refused. Raises UnfitAnswer, too.
     """
     revision = named or (1 if verdict is Verdict.APPROVE else present)
     if verdict is Verdict.APPROVE and await _is_unreadable(ctx, request_id):
@@ -61,8 +65,16 @@ async def cast_key_vote(
             ctx.db, request_id, revision, person, refusal, PATH, principal=principal.name
         )
         raise Refused(refusal)
-    vote = NewVote(person, request_id, revision, verdict, PATH, reason, principal=principal.name)
+    said = await _read(ctx, request_id, answer) if verdict is Verdict.ANSWER else None
+    vote = NewVote(person, request_id, revision, verdict, PATH, reason, principal=principal.name, answer=said)
     return await votes.cast_vote(ctx.votes, ctx.slack.directory, vote, known)
+
+
+async def _read(ctx: WebContext, request_id: UUID, answer: Any) -> AnswerValue | None:
+    view = await ctx.snapshots.get(request_id)
+    if view is None or view.answer_form is None:
+        return None  # the vote is refused
+    return await read_answer(ctx.slack.directory, view.answer_form, answer)
 
 
 async def _is_unreadable(ctx: WebContext, request_id: UUID) -> bool:

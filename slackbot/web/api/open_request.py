@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from agent.domain.answers import EVERYBODY, AnswerForm
 from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.pause import AgentPaused
@@ -26,6 +27,7 @@ from agent.usecases.requests import OpenOutcome
 from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
 from signoff.description import quoted
+from signoff.errors import UnusableForm
 from signoff.values import ACTION_NAME, REQUEST_NAME, Action
 from slackbot.masking import NOT_SECRET, clean_description, clean_value
 from slackbot.web.api.agents import SessionName
@@ -54,6 +56,7 @@ ToolName = Annotated[
     str, StringConstraints(pattern=ACTION_NAME.pattern, max_length=ACTION_NAME.most), NOT_SECRET
 ]
 _ABOUT_FACTS = {"facts", "facts_failed"}
+_ABOUT_ANSWERS = {"answer", "other", "answerers", "answers_required"}
 
 _EXAMPLE: dict[str, Any] = {
     "request_id": "delete-42",
@@ -93,6 +96,17 @@ class AskIn(RequestModel):
     facts: dict[str, Any] | None = None
     facts_failed: bool = False
     session: SessionName | None = None
+    answer: dict[str, Any] | None = Field(
+        default=None,
+        description='What the question wants besides yes or no: a JSON Schema, `{"enum": ["eu", "us"]}` or an object '
+        "of at most ten fields. Then there is no `action`, and nothing is approved.",
+    )
+    other: bool = Field(default=True, description="Own words may be given in place of an option.")
+    answerers: list[str] = Field(
+        default=[*EVERYBODY],
+        description="Who may answer: `requester`, `reviewers`, `channel`, ids of Slack users and groups.",
+    )
+    answers_required: int = Field(default=1, description="So many equal answers.")
 
     @model_validator(mode="after")
     def _whole(self) -> AskIn:
@@ -106,7 +120,28 @@ class AskIn(RequestModel):
             raise ValueError("`facts` are about the arguments of an `action`, which is missing")
         if self.facts is not None and self.facts_failed:
             raise ValueError("`facts_failed` says that there are no `facts`, but `facts` were sent")
+        if self.answer is None and self.model_fields_set & {"other", "answerers", "answers_required"}:
+            raise ValueError(
+                "`other`, `answerers` and `answers_required` are about an `answer`, which is missing"
+            )
+        if self.answer is not None and self.action is not None:
+            raise ValueError("an `answer` is asked for without an `action`: it authorises nothing")
+        self.answer_form()
         return self
+
+    def answer_form(self) -> AnswerForm | None:
+        """Raises ValueError if people cannot be asked for it."""
+        if self.answer is None:
+            return None
+        try:
+            return AnswerForm.of(
+                self.answer,
+                other=self.other,
+                answerers=self.answerers,
+                answers_required=self.answers_required,
+            )
+        except UnusableForm as error:
+            raise ValueError(f"`answer`: {error}") from None
 
     @property
     def mentions_facts(self) -> bool:
@@ -117,6 +152,7 @@ class AskIn(RequestModel):
         if self.action is not None:
             return Action(self.action, EXTERNAL, self.arguments or {})
         included = {"request_id", "action_description", "agent_context", "timestamp"}
+        included |= set() if self.answer is None else _ABOUT_ANSWERS
         return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=included))
 
     def with_fitting_context(self) -> AskIn:
@@ -131,7 +167,8 @@ class AskIn(RequestModel):
         the conversation, not the question, which keeps the first call's. A generated description counts as sent, and a
         context as cut, as in earlier versions.
         """
-        included = self.model_dump(mode="json", exclude={"session", *_ABOUT_FACTS})
+        asked_for = set() if self.answer is not None else _ABOUT_ANSWERS
+        included = self.model_dump(mode="json", exclude={"session", *_ABOUT_FACTS, *asked_for})
         included["action_description"] = self.action_description or generated(action)
         others = {name: value for name, value in included.items() if name != "agent_context"}
         included["agent_context"] = fit_context(self.agent_context, others, anywhere=True)
@@ -209,11 +246,14 @@ async def ask(ctx: WebContext, principal: Principal, body: AskIn, size: int) -> 
         rationale=body.rationale,
         context=_context(body),
         session=body.session,
+        answer_form=body.answer_form(),
     )
     try:
         asked = await programs.ask(ctx.services, question)
     except AgentPaused as paused:
         raise ProblemRaised(409, "paused", "Agent paused", f"{paused}.") from None
+    except UnusableForm as error:
+        raise ProblemRaised(422, "unusable-answer", "Nobody can answer this", f"{error}.") from None
     except Denied as denied:
         words = f"Policy denies this action: {await clean_value(str(denied))}."
         raise ProblemRaised(403, "denied", "Denied by policy", words) from None

@@ -75,7 +75,7 @@ async def open_request(
         raise request_lookup.not_found()
     response.status_code = 201 if opened.created else 200
     response.headers["Location"] = f"/pending/{view.id}"
-    return await review(ctx, await _handed_over(ctx, principal, view))
+    return await review(ctx, await _handed_over(ctx, principal, view), principal)
 
 
 @router.get("/pending", dependencies=[ONE_LIST], responses=documented(401, 403, 422, 429, 503))
@@ -139,7 +139,8 @@ async def read_request(
             place.cut_short(response, stopping=ctx.watch.closing)
     if view is None:
         raise request_lookup.not_found()
-    return await review(ctx, view if is_head(request) else await _handed_over(ctx, principal, view))
+    shown = view if is_head(request) else await _handed_over(ctx, principal, view)
+    return await review(ctx, shown, principal)
 
 
 @router.delete("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))

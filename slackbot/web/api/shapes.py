@@ -20,6 +20,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from agent.domain.api_keys import Principal
 from agent.domain.facts import FactsSource
 from agent.domain.request import API, EXTERNAL, ExecutionStatus, RequestStatus, Verdict
 from agent.domain.request_view import RequestView
@@ -157,6 +158,7 @@ class VoteOut(ResponseModel):
     verdict: Verdict
     reason: str | None
     at: Moment
+    answer: Any = Field(default=None, description="What the verdict `answer` says.")
 
 
 class ExecutionOut(ResponseModel):
@@ -232,6 +234,13 @@ class ReviewOut(ResponseModel):
         default=None,
         description="How long a program without a timeout of its own waits by the policy; null: it says nothing.",
     )
+    answer_schema: dict[str, Any] | None = Field(
+        default=None, description="What a question wants besides yes or no, as a JSON Schema."
+    )
+    answer: Any = Field(
+        default=None,
+        description="What people answered, once `status` is `answered`; secrets are masked for others than the asker.",
+    )
 
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
@@ -254,11 +263,15 @@ class ReviewOut(ResponseModel):
             url=url,
             slack_url=slack_url,
             timeout_seconds=_timeout(view.rule),
+            answer_schema=dict(view.answer_form.schema) if view.answer_form else None,
         )
 
 
+_WITH_VOTES = (RequestStatus.APPROVED, RequestStatus.ANSWERED)
+
+
 def _approved_by(view: RequestView) -> tuple[Person, ...]:
-    return view.decision.deciders if view.decision and view.status is RequestStatus.APPROVED else ()
+    return view.decision.deciders if view.decision and view.status in _WITH_VOTES else ()
 
 
 def _timeout(rule: Rule) -> float | None:
@@ -306,6 +319,8 @@ async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewO
     ]
 
 
-async def review(ctx: WebContext, view: RequestView) -> ReviewOut:
-    """Return one request as programs may see it: masked, with URLs."""
-    return (await reviews(ctx, [view]))[0]
+async def review(ctx: WebContext, view: RequestView, asker: Principal | None = None) -> ReviewOut:
+    """Return one request as programs may see it: masked, with URLs. Its ``asker`` gets the answer as it was given."""
+    shown = (await reviews(ctx, [view]))[0]
+    own = asker is not None and asker.name == view.principal
+    return shown.model_copy(update={"answer": view.answer}) if own else shown

@@ -11,6 +11,7 @@ from agent.domain.request_list import HistoryLine, RequestFilter, RequestKind, R
 from signoff.visible_text import visible
 from slackbot.cards import Names, inert
 from slackbot.cards.cursor import Cursor
+from slackbot.cards.question import answer_in_words
 from slackbot.reviewing.listing import PersonalLists
 from slackbot.web.inbox.words import state_words
 
@@ -22,7 +23,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 COLUMNS = (
     *("id", "request", "status", "risk", "agent", "requester", "requester_id", "asked_at"),
-    *("decided_by", "decided_by_ids", "decided_at", "reason", "channel_id"),
+    *("decided_by", "decided_by_ids", "decided_at", "reason", "channel_id", "answer"),
 )
 
 
@@ -64,6 +65,7 @@ def _cells(line: HistoryLine, names: Names) -> list[str]:
         _time(line.decided_at),
         line.reason or "",
         line.channel_id,
+        "" if line.answer is None else answer_in_words(line.answer),
     ]
 
 

@@ -20,6 +20,7 @@ from agent.database.failure_log import log_failure
 from agent.domain import verdicts
 from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from signoff.errors import MalformedArguments
+from slackbot.cards.question import answer_in_words
 from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
 from slackbot.web.http.problems import CONFLICTS, ProblemRaised
 from slackbot.web.inbox import assets, row_forms, words
@@ -60,6 +61,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(words.FILTERS)
+    made.filters["answer_words"] = answer_in_words
     parts = made.get_template("parts.html").make_module()
     # Lists contain many of these, with few distinct values: render each once.
     made.globals |= {name: cache(getattr(parts, name)) for name in ("badge", "risk")}

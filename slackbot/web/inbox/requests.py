@@ -11,19 +11,22 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.answers import AnswerForm, UnfitAnswer
+from agent.domain.errors import NotFound, Refusal, Refused, sentence
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
-from agent.domain.verdicts import VERDICTS
+from agent.domain.verdicts import ON_APPROVAL, VERDICTS
 from agent.runtime.judging.edits import schema_of
 from agent.usecases import requests
 from signoff.errors import MalformedArguments
 from signoff.values import Action, Risk
 from slackbot.cards import argument_fields, edit_errors, read_edit, unreadable
 from slackbot.cards.form import FIELD_INPUT
+from slackbot.cards.question import read_entry, read_question
 from slackbot.cards.schema import InputKind
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits
+from slackbot.reviewing.answers import read_answer
 from slackbot.reviewing.votes import BUDGET, OUTCOME_UNKNOWN, NewVote, cast_vote
 from slackbot.web.auth.visitors import Form, Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
@@ -37,6 +40,7 @@ ROW = "page_row"
 MAX_REASON = 3000
 
 SURE = "Please tick that you are sure: this is a {risk}-risk action."
+CHECK = "The answer was not recorded yet. Please look at what is marked."
 TOO_LATE = "This request already has an outcome; there is nothing to withdraw."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -127,7 +131,41 @@ async def vote(request: Request, request_id: str, who: Signed, form: Form) -> Re
     return redirect_after_form(f"/inbox/requests/{view.id}#next")
 
 
-for each in Verdict:
+@router.post("/inbox/requests/{request_id}/answer")
+async def answer(request: Request, request_id: str, who: Signed, form: Form) -> Response:
+    """Answer a question that wants more than yes or no."""
+    ctx = web_context(request)
+    view = await true_view(ctx, who, request_id)
+    given = {name: "\n".join(map(str, form.getlist(name))) for name in form if name[:1] in "fo"}
+    typed = EnteredForm(Verdict.ANSWER, values=given)
+    if view.answer_form is None:
+        return await _show(ctx, who, request_id, _with(typed, sentence(Refusal.OTHER_VERDICT)), 409)
+    try:
+        async with asyncio.timeout(BUDGET):
+            value = read_question(_entries(view.answer_form, given), view.answer_form, given.get("other"))
+            said = await read_answer(ctx.slack.directory, view.answer_form, value)
+            cast = NewVote(who.person, view.id, _revision(form, view), Verdict.ANSWER, PATH, answer=said)
+            await cast_vote(ctx.votes, ctx.slack.directory, cast)
+    except UnfitAnswer as unfit:
+        return await _show(ctx, who, request_id, _with(typed, CHECK, unfit.problems), 422)
+    except Refused as refused:
+        return await _show(ctx, who, request_id, _with(typed, refused.sentence), 409)
+    except TimeoutError:
+        return await _show(ctx, who, request_id, _with(typed, OUTCOME_UNKNOWN), 503)
+    return redirect_after_form(f"/inbox/requests/{view.id}#next")
+
+
+def _entries(form: AnswerForm, given: Mapping[str, str]) -> dict[str, Any]:
+    """By field, without what is empty; a text that is no value of its kind is left to the form, which refuses it."""
+    texts = {each.name: (each, given.get(f"f{at}", "").strip()) for at, each in enumerate(form.fields)}
+    return {
+        name: entered
+        for name, (field, text) in texts.items()
+        if (entered := read_entry(field, text.split("\n") if text else [])) is not None
+    }
+
+
+for each in ON_APPROVAL:
     router.post(f"/inbox/requests/{{request_id}}/{each}")(vote)
 
 

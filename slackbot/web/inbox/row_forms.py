@@ -28,6 +28,7 @@ class RowForm:
 
     ``at_once``: Approve works from the row, which shows the whole description. High risk needs the checkbox, and a
     required comment the field, of the request's page. ``rejectable``: so does Reject, which needs no reason.
+    ``answerable``: the page has a form for an answer.
     """
 
     revision: int
@@ -35,6 +36,7 @@ class RowForm:
     approvable: bool
     rejectable: bool
     money: str
+    answerable: bool = False
 
 
 _KEPT = 4096
@@ -60,9 +62,10 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         and view.risk < Risk.HIGH
         and not view.rule.hidden
         and Verdict.APPROVE not in view.rule.reason_required,
-        not unreadable(view),
+        view.answer_form is None and not unreadable(view),
         Verdict.REJECT not in view.rule.reason_required,
         amounts(view),
+        view.answer_form is not None,
     )
     # A description that differs may be masked only for lack of time, so it is not kept.
     if form.approvable and view.description == shown(stored.description):

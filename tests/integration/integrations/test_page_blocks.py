@@ -23,11 +23,13 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agent.domain.api_keys import Scope
+from agent.runtime.agents import Registry
 from agent.usecases import api_keys
 from tests.doc_blocks import Block, blocks
 from tests.integration.integrations import test_langchain
 from tests.integration.integrations.conftest import ADA, Desk
 from tests.integration.integrations.test_dbos import ended, launched  # noqa: F401 - a fixture
+from tests.integration.service.conftest import until
 
 PAGES = (
     "README.md",
@@ -85,6 +87,21 @@ async def test_programs_ask_as_the_pages_say(actors: Desk, names: dict[str, Any]
     asked = await actors.executions()
     assert set(asked) == {"succeeded"}
     assert len(asked) == 4
+
+
+async def test_answers_are_asked_for_as_the_page_says(actors: Desk, names: dict[str, Any]) -> None:
+    """The page's agent can be served, and its program gets the option that a reviewer chose."""
+    agent, program = python_of("docs/answers.md")
+    await agent.run(names)
+    assert Registry([names["buyer"]]).find("buyer") is not None
+    reviewer = await actors.site.reviewer()
+
+    async def is_answered() -> bool:
+        return (await reviewer.decide("deploy-17", "answered", answer="us")).status_code == 200
+
+    address = {"https://signoff.example.com": actors.url, "signoff_…": os.environ["SIGNOFF_KEY"]}
+    await asyncio.gather(program.run(names, address), until(is_answered))
+    assert names["region"] == "us"
 
 
 async def test_the_originals_of_known_examples_run(actors: Desk, names: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ async def test_a_wrong_verdict_names_the_words_that_there_are(site: Street) -> N
     answer = await grace.decide("r-1", "approve")
     assert (answer.status_code, answer.json()["detail"]) == (
         422,
-        "decision: Input should be 'approved' or 'rejected'",
+        "decision: Input should be 'approved', 'rejected' or 'answered'",
     )
 
 

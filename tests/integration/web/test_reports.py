@@ -40,7 +40,7 @@ async def test_reports_show_what_their_reader_may_see(porch: Porch) -> None:  # 
     assert "1 request waits." in grace.words
     assert ("under 5 min", "1 of 1 (100 %)", ["waiting"]) in bars(grace.page, "Waiting requests by age")
     assert ("4 to 24 h", "1 of 1 (100 %)", ["waiting"]) in bars(grace.page, "Waiting requests by time left")
-    assert "1 in 7 days: 1 approved, 0 rejected, 0 expired, 0 withdrawn." in grace.words
+    assert "1 in 7 days: 1 approved, 0 rejected, 0 expired, 0 withdrawn, 0 answered." in grace.words
     assert re.search(
         r'<svg class="columns"[^>]* role="img" aria-label="[^"]+">\s*(<rect|$)', grace.page, re.MULTILINE
     )

@@ -10,10 +10,11 @@ from uuid import UUID
 import pytest
 
 from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
-from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.request_view import Change, EarlierRejection
 from agent.domain.run import RunStatus
+from agent.domain.verdicts import ON_APPROVAL
 from signoff.values import Action, Person, Risk
 from slackbot.cards import (
     AgentForm,
@@ -503,7 +504,7 @@ def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: s
     for page in range(1, min(4, details_pages(view) + 1)):
         referee.judge_view(details_modal(view, page))
     assert not referee.invisible(details_text(view))
-    votes = [vote_modal(verdict, view, "c") for verdict in Verdict]
+    votes = [vote_modal(verdict, view, "c") for verdict in ON_APPROVAL]
     for form in (*votes, edit_modal(view, schema, "c")):
         referee.judge_view(form)
     referee.judge_view(agent_modal([AgentForm(stored or "x", attack, schema), AgentForm("b")], stored))

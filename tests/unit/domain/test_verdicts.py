@@ -31,4 +31,5 @@ def test_an_outcome_says_that_nothing_was_run_unless_it_was_approved() -> None:
         "rejected": "❌ Rejected. Nothing was run.",
         "expired": "⌛ Expired. Nobody decided in time, which is not a rejection; nothing was run.",
         "cancelled": "🚫 Withdrawn. Nothing was run.",
+        "answered": "💬 Answered",
     }

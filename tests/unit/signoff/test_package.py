@@ -27,6 +27,7 @@ def test_the_public_face_exports_exactly_this() -> None:
     assert sorted(signoff.__all__) == [
         "Agent",
         "AlreadyClaimed",
+        "Answer",
         "ApiError",
         "ApprovalClient",
         "ApprovalExpired",
@@ -47,6 +48,8 @@ def test_the_public_face_exports_exactly_this() -> None:
         "Tool",
         "ToolContext",
         "Unreachable",
+        "UnusableForm",
+        "answered",
         "ask",
         "concluded",
         "function_agent",

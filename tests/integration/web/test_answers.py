@@ -1,0 +1,232 @@
+"""Questions that want more than yes or no: asked and answered over the API, by the client and on the page."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agent.domain.answers import AnswerForm
+from agent.domain.api_keys import Scope
+from agent.store import views
+from agent.usecases import api_keys
+from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
+from signoff.errors import ApiError, CollaborationError, SignoffError
+from slackbot.cards import ACTION_CHOOSE
+from tests.integration.asking import column
+from tests.integration.service.conftest import http_house  # noqa: F401
+from tests.integration.web.conftest import ADA, GRACE, Street, until
+from tests.integration.web.visiting import Porch, porch  # noqa: F401
+
+REGION = {"enum": ["eu", "us"]}
+
+
+class Size(StrEnum):
+    S = "small"
+    L = "large"
+
+
+class Order(BaseModel):
+    item: str = Field(max_length=40)
+    count: int = Field(ge=1, le=10)
+    size: Size = Size.S
+
+
+async def asked(site: Street, answer: Any = REGION, **more: Any) -> Any:
+    program = await site.program()
+    return await program.ask(
+        action_description="Which region?", action=None, arguments=None, answer=answer, **more
+    )
+
+
+async def test_a_program_asks_and_reads_the_answer(site: Street) -> None:
+    """`POST /pending` with a schema opens a question; once answered, `GET` has its value, nothing can be claimed."""
+    opened = await asked(site)
+    assert opened.status_code == 201, opened.text
+    found = opened.json()
+    assert (found["status"], found["answer_schema"], found["answer"]) == ("waiting", REGION, None)
+    reviewer = await site.reviewer()
+    await reviewer.decides("r-1", "answered", answer="us")
+    program = await site.program()
+    found = (await program.get("/pending/r-1")).json()
+    assert (found["status"], found["answer"], found["decided_by"]["user_id"]) == ("answered", "us", "U0GRACE")
+    claimed = await program.post("/pending/r-1/claim", json={})
+    assert claimed.status_code in (404, 409), claimed.text
+    assert await column(site.db, "SELECT executor::text FROM tool_call") == ["none"]
+    events = await site.events(f"request:{found['id']}")
+    digest = next(detail["answer"] for _, event, detail in events if event == "request.decided")
+    assert digest == await column_hex(site)
+
+
+async def column_hex(site: Street) -> str:
+    (digest,) = await column(site.db, "SELECT encode(digest, 'hex') FROM answer")
+    return str(digest)
+
+
+@pytest.mark.parametrize("said", ["moon", "", None, 7, ["eu"], {"answer": "eu"}])
+async def test_what_does_not_fit_is_refused(site: Street, said: Any) -> None:
+    """An answer outside the schema is a 422 that names the field, and the question stays open."""
+    await asked(site, other=False)
+    reviewer = await site.reviewer()
+    refused = await reviewer.decide("r-1", "answered", answer=said)
+    assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (422, "unfit-answer"), (
+        refused.text
+    )
+    assert await column(site.db, "SELECT status::text FROM approval_request") == ["waiting"]
+
+
+async def test_a_question_is_not_approved_and_an_action_not_answered(site: Street) -> None:
+    """The API refuses the verdict that the other kind of request takes."""
+    await asked(site)
+    program, reviewer = await site.program(), await site.reviewer()
+    await program.ask("r-2")
+    for name, decision in (("r-1", "approved"), ("r-2", "answered")):
+        refused = await reviewer.decide(name, decision, answer="eu" if decision == "answered" else None)
+        assert refused.status_code in (403, 409, 422), refused.text
+        assert "does not take that verdict" in refused.text
+    assert set(await column(site.db, "SELECT status::text FROM approval_request")) == {"waiting"}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (
+            {"answer": {"type": "object", "properties": {"a": {"type": "object"}}}},
+            "a: object cannot be asked for",
+        ),
+        ({"answer": {"enum": []}}, "options are a list of texts"),
+        ({"answers_required": 0}, "answers_required"),
+        ({"answerers": ["@finance"]}, "'@finance' is none"),
+        ({"answerers": ["requester"]}, "Slack does not confirm who that is"),
+    ],
+)
+async def test_an_unusable_question_asks_nobody(site: Street, more: dict[str, Any], why: str) -> None:
+    """What people cannot be asked for is refused with a sentence before anybody is asked."""
+    program = await site.program(owner=None)
+    body = {"answer": REGION, **more}
+    refused = await program.ask(action_description="Which?", action=None, arguments=None, **body)
+    assert refused.status_code == 422, refused.text
+    assert why in refused.text
+    assert await column(site.db, "SELECT id FROM approval_request") == []
+
+
+async def test_options_without_an_answer_are_refused(site: Street) -> None:
+    """Fields about an answer mean nothing beside an action, so they are no part of one."""
+    program = await site.program()
+    assert (await program.ask(other=False)).status_code == 422
+    assert (await program.ask(answer=REGION)).status_code == 422
+
+
+async def pressed(site: Street, at: int) -> None:
+    """Grace presses the option's button on the card, once it is there."""
+
+    async def posted() -> list[Any]:
+        return [each for each in site.house.slack.messages("C0REVIEW") if "Which region?" in each["text"]]
+
+    cards: list[Any] = await until(posted)
+    await site.house.slack.person("U0GRACE").click(cards[-1], ACTION_CHOOSE[at])
+
+
+async def test_the_client_waits_for_an_answer(site: Street) -> None:
+    """`ask_for` returns the value that a person chose in Slack, and who; a rejection is an error as with `ask`."""
+    secret = await api_keys.create(site.db, "crm", [Scope.REQUEST], by="test", owner=ADA)
+    async with AsyncApprovalClient(site.url, secret) as client:
+        answer, _ = await asyncio.gather(
+            client.ask_for("Which region?", ["eu", "us"], key="region-1", timeout=30), pressed(site, 1)
+        )
+        assert (answer.value, answer.reviewer, answer.answered_by) == ("us", "U0GRACE", ("U0GRACE",))
+        again = await client.ask_for("Which region?", ["eu", "us"], key="region-1")
+        assert again == answer
+        with pytest.raises(SignoffError, match="answered, not approved"):
+            concluded(await client.get("region-1"))
+        reviewer = await site.reviewer()
+        waiting = asyncio.create_task(client.ask_for("What?", form=Order, key="order-1", timeout=30))
+        await until(lambda: column(site.db, "SELECT id FROM approval_request WHERE client_id = 'order-1'"))
+        await reviewer.decides("order-1", "rejected", reason="ask later")
+        with pytest.raises(CollaborationError, match="ask later"):
+            await waiting
+
+
+async def test_the_client_gets_its_model(site: Street) -> None:
+    """A form asked for as a pydantic model comes back as its instance, in the blocking client, too."""
+    secret = await api_keys.create(site.db, "crm", [Scope.REQUEST], by="test", owner=ADA)
+    reviewer = await site.reviewer()
+
+    def ask() -> Any:
+        with ApprovalClient(site.url, secret) as client:
+            return client.ask_for("What do you need?", form=Order, key="order-1", timeout=30).value
+
+    waiting = asyncio.create_task(asyncio.to_thread(ask))
+    await until(lambda: column(site.db, "SELECT id FROM approval_request"))
+    await reviewer.decides("order-1", "answered", answer={"item": "pens", "count": 3, "size": "large"})
+    assert await waiting == Order(item="pens", count=3, size=Size.L)
+
+
+async def test_a_form_that_cannot_be_asked_is_an_error_in_the_program(site: Street) -> None:
+    """The service's sentence reaches the program that asks for what people cannot be asked for."""
+    secret = await api_keys.create(site.db, "crm", [Scope.REQUEST], by="test", owner=ADA)
+    nested = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}}}}
+    async with AsyncApprovalClient(site.url, secret) as client:
+        with pytest.raises(ApiError, match="cannot be asked for"):
+            await client.ask_for("What?", form=nested)
+        with pytest.raises(ValueError, match="one of the two"):
+            await client.ask_for("What?")
+
+
+ORDER = AnswerForm.of(Order.model_json_schema())
+
+
+async def test_the_page_has_the_same_form(porch: Porch) -> None:  # noqa: F811
+    """A question is answered on its page without scripts; what does not fit is marked, and what was typed stays."""
+    request_id = await porch.asked(7, answer_form=ORDER)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    assert "Answer …" in reader.words
+    assert "/approve" not in reader.page
+    await reader.open(f"/inbox/requests/{request_id}")
+    for words in ("Item", "Count", "size (optional)", "small", "large", "It authorises nothing"):
+        assert words in reader.words, words
+    page = f"/inbox/requests/{request_id}/answer"
+    wrong = await reader.send(page, {"revision": "1", "f0": "pens <b>", "f1": "70"})
+    assert wrong.status_code == 422
+    assert "This must be at most 10." in reader.words
+    assert 'value="pens &lt;b&gt;"' in reader.page
+    done = await reader.send(page, {"revision": "1", "f0": "pens <b>", "f1": "7", "f2": "1"})
+    assert done.status_code == 303, done.text
+    view = await porch.house.db.read(views.request_view, UUID(request_id))
+    assert view is not None
+    assert view.answer == {"item": "pens <b>", "count": 7, "size": "large"}
+    await reader.open(f"/inbox/requests/{request_id}")
+    for words in ("Answered by @grace", "pens <b>", "large", "answered on this page"):
+        assert words in reader.words, words
+
+
+async def test_own_words_on_the_page(porch: Porch) -> None:  # noqa: F811
+    """An option or own words, not both; the page says which is missing."""
+    request_id = await porch.asked(7, answer_form=AnswerForm.of(REGION))
+    reader = await porch.visitor("U0GRACE")
+    await reader.open(f"/inbox/requests/{request_id}")
+    page = f"/inbox/requests/{request_id}/answer"
+    for form in ({}, {"f0": "0", "other": "the moon"}):
+        assert (await reader.send(page, {"revision": "1", **form})).status_code == 422
+    assert (await reader.send(page, {"revision": "1", "other": "the moon"})).status_code == 303
+    view = await porch.house.db.read(views.request_view, UUID(request_id))
+    assert view is not None
+    assert view.answer == "the moon"
+
+
+async def test_erased_with_its_question(site: Street) -> None:
+    """Who asked reads an answer with a secret as it was given; others read it masked."""
+    await asked(site)
+    reviewer = await site.reviewer(GRACE)
+    token = "xoxb-" + "123456789012-1234567890123-" + "AbCdEfGhIjKlMnOpQrStUvWx"
+    await reviewer.decides("r-1", "answered", answer=token)
+    program = await site.program()
+    assert (await program.get("/pending/r-1")).json()["answer"] == token
+    other = await site.program("auditor", ["read"])
+    (shown,) = (await other.get("/pending")).json()["items"]
+    assert token not in str(shown)
