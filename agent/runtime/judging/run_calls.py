@@ -152,7 +152,7 @@ def question(
         rule=rule,
         action=call.action,
         facts=call.facts.values,
-        description=judgement.description,
+        description=rule.describe(call.action, call.facts.values),
         rationale=transcript.rationale(context.messages, work.call.turn),
         context=transcript.context(work.run.task, context.messages, context.calls, but=work.call.id),
         agent=call.agent.name,

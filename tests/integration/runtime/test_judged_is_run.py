@@ -197,6 +197,20 @@ async def test_an_approval_from_before_the_type_converted_is_asked_again(stage) 
     assert got == ["prod"]
 
 
+async def test_what_is_asked_again_keeps_the_title_of_its_rule(stage) -> None:
+    """What the rule hides is hidden in the title, too, where policy would let the changed action run."""
+    before, _ = recording(str)
+    terms = {"when": "args.env == 'PROD'", "redact": ("env",), "labels": (("env", "Where to"),)}
+    rule = Rule(checkpoint_id="all", action_pattern="deploy", on_reject="stop", **terms)
+    on, run_id = await staged(stage, before, Policy(rules=(rule,)), env="PROD")
+    (call,) = await on.calls(run_id)
+    made, _ = recording(Lower)
+    serve(on, made)
+    await on.approve(call)
+    (call,) = await on.calls(run_id)
+    assert (await on.request(call)).description == "deploy · Where to: “⟦redacted by-policy, 4 characters⟧”"
+
+
 async def test_an_approval_that_would_run_with_another_value_is_given_up(stage) -> None:
     """People approved 50, and the type now makes 5000 of it each time: nothing runs."""
     before, _ = recording(int)
