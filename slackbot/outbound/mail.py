@@ -86,7 +86,7 @@ def _named_facts(view: RequestView) -> list[tuple[str, str]]:
             else "not known"
         )
         found.append(
-            (without_links(view.called(path).replace(".", " "), 100), without_links(words, MAX_FACT))
+            (without_links(view.called(path.replace(".", " ")), 100), without_links(words, MAX_FACT))
         )
     return found
 

@@ -137,6 +137,16 @@ async def test_a_mail_carries_the_facts_that_policy_names(database: Database, ma
         assert "stock" not in text
 
 
+async def test_a_mail_calls_facts_what_the_card_calls_them(database: Database, mailbox: Mailbox) -> None:
+    """An operator's label stays as it is, with its full stop; other names are words."""
+    labels = (("price", "Approx. sum"),)
+    terms = rule(email=(FINANCE,), email_facts=("price", "paid_by"), labels=labels, layout="plain")
+    await ask(database, terms, facts={"price": 1500, "paid_by": "card"})
+    await send(database, mailer(mailbox))
+    said = texts(mailbox.mails[0])[0].splitlines()
+    assert {"Approx. sum: 1500", "Paid by: card"} <= set(said)
+
+
 async def test_what_an_agent_writes_stays_text(database: Database, mailbox: Mailbox) -> None:
     """A description cannot add a header, a recipient, a link or a tag, and shows no secret."""
     secret = SECRETS["github-token"]
