@@ -18,6 +18,7 @@ from agent.domain.request_view import RequestView
 from agent.domain.rules import DERIVED
 from agent.domain.short_ids import short_id
 from signoff.description import without_command
+from signoff.json_paths import without
 from slackbot.cards import (
     arguments,
     blocks,
@@ -271,7 +272,11 @@ def _rationale(view: RequestView) -> list[Json]:
 
 def _adds(view: RequestView, said: str) -> bool:
     """Whether these words say more than what stands above them: title, facts and arguments."""
-    above = [view.description, view.action.tool, *_leaves(view.action.arguments), *_leaves(view.facts)]
+    shown = (
+        without(view.action.arguments, view.rule.hidden, "args").values,
+        without(view.facts or {}, view.rule.hidden, "facts").values,
+    )
+    above = [view.description, view.action.tool, *_leaves(shown)]
     return not _words(said) <= _words(" ".join(above)) | _FILLING
 
 

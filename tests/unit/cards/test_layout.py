@@ -38,6 +38,14 @@ def test_hidden_values_are_counted_and_in_details(samples: Any, referee: Any, ri
     assert "Approve" in referee.buttons(card)
 
 
+def test_own_words_about_a_hidden_value_stay(samples: Any, referee: Any) -> None:
+    """They repeat nothing that stands above them."""
+    view = samples.view(**TERMS, risk=Risk.LOW, rationale="trace abc")
+    assert "trace abc" in referee.words(request_card(view).blocks)
+    repeating = request_card(replace(view, rationale="amount 1499")).blocks
+    assert "amount 1499" not in referee.words(repeating)
+
+
 def test_what_a_question_is_about_is_hidden_by_its_path(samples: Any, referee: Any) -> None:
     """As a condition reads it: the card shows it at the top, which changes no path."""
     about = {
