@@ -70,7 +70,6 @@ from signoff.integrations.agno_paused_runs import (
     is_run_of,
     latest_of,
     paused_runs,
-    place_of,
     run_asking,
     store_cancelled,
     stored_run,
@@ -406,7 +405,9 @@ class AgnoApprovals:
             arguments = form_as_read(read, given)
         except MalformedArguments as error:
             return unusable(name, error)
-        question = CallName(id_of(run), place_of(agent, run, waiting))
+        # Agno stores a requirement before anybody is asked: a run that begins again after a kill has the same one, and
+        # a run that was sent back to an earlier message has a new one for the same call in the same turn.
+        question = CallName(id_of(run), [waiting.id])
         self._open_of(agent).setdefault(id_of(run), set()).add(question.key(name, arguments))
         return await ask_about(
             self._client,

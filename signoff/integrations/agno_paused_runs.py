@@ -151,20 +151,6 @@ def _members(agent: Runner, name: str) -> list[Runner]:
     return [each for each in agent.members if get_member_id(each) == name] + deeper
 
 
-def place_of(agent: Runner, run: Run, waiting: RunRequirement) -> list[str | int | None]:
-    """The turn, which is the same if the run begins again: the ids of calls may start again in each turn.
-
-    A member's turns are not in the team's run. Where Agno stores no earlier turns, what it asked before is counted.
-    """
-    if waiting.member_run_id is not None or waiting.tool_execution is None:
-        return [waiting.id]
-    if agent.store_tool_messages:
-        turn = sum(bool(each.tool_calls) and not each.from_history for each in run.messages or ())
-        return [turn, waiting.tool_execution.tool_call_id]
-    earlier = [each.id for each in run.requirements or ()].index(waiting.id)
-    return ["asked", earlier, waiting.tool_execution.tool_call_id]
-
-
 def task_of(run: Run) -> dict[str, str] | None:
     """Part of the question's content, so every process must produce the same."""
     return {"task": run.input.input_content_string()} if run.input else None

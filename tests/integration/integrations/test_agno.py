@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import shutil
 import socket
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from signoff.client.operations import WaitLimit
 from signoff.errors import AlreadyClaimed, Unreachable
 from signoff.integrations.agno import AgnoApprovals
 from signoff.integrations.agno_paused_runs import store_cancelled
+from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.integrations.conftest import ROOT, Desk, until
 from tests.integration.web.line import a_line
 from tests.integration.web.test_client import http_answer
@@ -67,6 +69,12 @@ class Cleaner:
     def begin(self, task: str = TASK, key: str = "run-1") -> asyncio.Task[Any]:
         """A run of its own, which waits for people."""
         return asyncio.create_task(self.approvals.run(self.agent, task, key=key))
+
+
+def copy_database(source: Path, copy: Path) -> None:
+    """With what is only in SQLite's write-ahead log so far."""
+    with closing(sqlite3.connect(source)) as stored, closing(sqlite3.connect(copy)) as other:
+        stored.backup(other)
 
 
 @pytest.fixture
@@ -152,7 +160,7 @@ async def test_another_life_of_the_run_repeats_nothing(
     cleaner.agent.store_tool_messages = stores
     running = cleaner.begin()
     request = await actors.asked()
-    shutil.copy(tmp_path / "runs.db", tmp_path / "paused.db")  # as a kill right after the effect leaves it
+    copy_database(tmp_path / "runs.db", tmp_path / "paused.db")  # as a kill right after the effect leaves it
     await actors.decide(request)
     await running
     again = Cleaner(actors, tmp_path / "paused.db")
@@ -170,6 +178,45 @@ async def test_another_life_of_the_run_repeats_nothing(
     await actors.settle("retry")
     assert "Deleted 50 records" in (await again.begin(key="run-2")).content
     assert (cleaner.deleted, again.deleted) == ([("users", 50)], [("users", 50)])
+    await again.client.close()
+
+
+async def test_a_run_that_was_sent_back_is_asked_about_anew(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path
+) -> None:
+    """A run that AgentOS' `/continue` sends back to its first message makes the same call in the same turn, under the
+    same id: it gets no earlier result. Killed after that, it begins again, and finds the answer to this call.
+    """
+    model = actors.site.house.model
+    five, seven = (
+        ScriptedTurn(None, (ScriptedCall("delete_records", FIFTY | {"count": count}, f"call_{count}"),))
+        for count in (5, 7)
+    )
+    model.script(five, seven, five, "done", "done")
+    cleaner.approvals._timeout = WaitLimit.of(0)
+    with pytest.raises(TimeoutError):
+        await cleaner.begin()
+    await actors.decide(await actors.asked())
+    with pytest.raises(TimeoutError):
+        await cleaner.begin()
+    assert cleaner.deleted == [("users", 5)]
+    back = {"continue_from": "last_user", "session_id": "run-1", "stream": "false"}
+    async with agent_os(cleaner) as client:
+        answer = await client.post("/agents/cleaner/runs/run-1/continue", data=back)
+    assert (answer.status_code, answer.json()["status"]) == (200, "PAUSED"), answer.text
+    assert await cleaner.approvals.resume_paused(cleaner.agent) == []
+    assert await actors.statuses() == ["approved", "cancelled", "waiting"]
+    assert cleaner.deleted == [("users", 5)]
+
+    copy_database(tmp_path / "runs.db", tmp_path / "paused.db")  # as a kill right after the effect leaves it
+    await actors.decide(await actors.asked(3))
+    await cleaner.begin()
+    assert cleaner.deleted == [("users", 5), ("users", 5)]
+    again = Cleaner(actors, tmp_path / "paused.db")
+    run = await again.begin()
+    assert [each.content for each in run.messages if each.role == "tool"] == ["Deleted 5 records from users"]
+    assert again.deleted == []
+    assert await actors.statuses() == ["approved", "cancelled", "approved"]
     await again.client.close()
 
 
