@@ -35,6 +35,8 @@ from signoff.integrations.extras import missing_framework
 try:
     from agents import Agent, AgentHooks, FunctionTool, Runner, RunState
     from agents.agent import AgentBase
+    from agents.agent_tool_state import peek_agent_tool_run_result
+    from agents.exceptions import UserError
     from agents.function_schema import FuncSchema, function_schema
     from agents.items import ModelResponse, ToolApprovalItem
     from agents.result import RunResult
@@ -139,16 +141,16 @@ class OpenAIApprovals:
         """
         inner = copy.copy(tool)
         types = _ToolTypes.of(tool)
-        raised: dict[tuple[str | None, str], Exception] = {}
+        raised: dict[tuple[str | None, str, str], Exception] = {}
 
         async def failed(context: RunContextWrapper[Any], error: Exception) -> str:
-            if isinstance(context, ToolContext):
-                raised[RUN.get(), context.tool_call_id] = error
             words = await maybe_invoke_function_tool_failure_error_function(
                 function_tool=tool, context=context, error=error
             )
             if words is None:
                 raise error
+            if isinstance(context, ToolContext):
+                raised[RUN.get(), context.tool_call_id, context.tool_arguments] = error
             return words
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
@@ -172,7 +174,7 @@ class OpenAIApprovals:
             except Exception as error:
                 await report_outcome(self._client, claim, began, error=error)
                 raise
-            hidden = raised.pop((RUN.get(), context.tool_call_id), None)
+            hidden = raised.pop((RUN.get(), context.tool_call_id, context.tool_arguments), None)
             await report_outcome(self._client, claim, began, result=result, error=hidden)
             return with_note(result, outcome)
 
@@ -240,7 +242,8 @@ class OpenAIApprovals:
         a guard knows its run.
 
         Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
-        ApiError, Conflict and Unreachable. The state is then unchanged.
+        ApiError, Conflict and Unreachable, and SignoffError for a call that cannot be told from another one that waits
+        in another run of an agent which is a tool; nobody is then asked. The state is then unchanged.
         """
         limit = self._timeout if timeout is None else WaitLimit.of(timeout)
         items = state.get_interruptions()
@@ -288,12 +291,40 @@ def _words(earlier: AttemptOutcome) -> str:
 
 
 def _place(state: RunState[Any, Any], item: ToolApprovalItem) -> list[str | int | None]:
-    """Ids of calls may begin again each time that an agent which is a tool runs. Raises the SDK's UserError."""
-    inner = state._find_nested_approval_state(item)  # noqa: SLF001 - the SDK shows it nowhere
+    """Ids of calls may begin again each time that an agent which is a tool runs, so each run around the call is named.
+
+    Raises SignoffError.
+    """
+    try:
+        inner = state._find_nested_approval_state(item)  # noqa: SLF001 - the SDK shows it nowhere
+    except UserError as error:
+        raise _unplaced(item) from error
     if inner is None:
         return [item.call_id]
-    turn, before = len(state._model_responses), inner[0]._model_responses  # noqa: SLF001 - nor these
-    return [turn, *(call.call_id for each in before for call in _calls(each)), item.call_id]
+    ways = _ways(state, inner[0])
+    if len(ways) != 1:
+        raise _unplaced(item)
+    return [*ways[0], item.call_id]
+
+
+def _ways(state: RunState[Any, Any], owner: RunState[Any, Any]) -> list[list[str | int | None]]:
+    """From a run to one within it: at each run its turn, its calls so far, and the call that runs the next agent."""
+    before = [call.call_id for each in state._model_responses for call in _calls(each)]  # noqa: SLF001
+    place: list[str | int | None] = [len(state._model_responses), *before]  # noqa: SLF001
+    if state is owner:
+        return [place]
+    processed = state._last_processed_response  # noqa: SLF001
+    ways = []
+    for each in processed.functions if processed else ():
+        running = peek_agent_tool_run_result(each.tool_call, scope_id=state._agent_tool_state_scope_id)  # noqa: SLF001
+        inner = None if running is None else running.to_state()
+        if inner is not None and inner is not state:
+            ways += [[*place, each.tool_call.call_id, *way] for way in _ways(inner, owner)]
+    return ways
+
+
+def _unplaced(item: ToolApprovalItem) -> SignoffError:
+    return SignoffError(f"{item.name} was not done, and nobody was asked about it: {shared_id(item.call_id)}")
 
 
 def _calls(response: ModelResponse) -> list[ResponseFunctionToolCall]:

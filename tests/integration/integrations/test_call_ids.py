@@ -47,7 +47,7 @@ from signoff.integrations.mcp import server
 from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
 from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
-from tests.integration.integrations.conftest import Desk
+from tests.integration.integrations.conftest import Desk, until
 from tests.integration.integrations.test_langchain import CONFIG
 from tests.integration.integrations.test_langchain import Scripted as Chat
 
@@ -225,15 +225,15 @@ async def by_hand(desk: Desk, agent_of: Callable[[OpenAIApprovals], OpenAIAgent]
             approvals = OpenAIApprovals(client, timeout=30)
             agent, state = agent_of(approvals), None
             if kept is not None:
-                with suppress(TimeoutError):
-                    early = await RunState.from_string(agent, kept)
-                    await OpenAIApprovals(client, timeout=0).decide(early, key="run-1")
                 state = await RunState.from_string(agent, kept)
                 await approvals.decide(state, key="run-1")
             result = await Runner.run(agent, "go" if state is None else state)
             if not result.interruptions:
                 return
-            kept = result.to_state().to_string()
+            early = result.to_state()
+            kept = early.to_string()
+            with suppress(TimeoutError):
+                await OpenAIApprovals(client, timeout=0).decide(early, key="run-1")
 
 
 async def by_openai_by_hand(desk: Desk, path: Path, tool: Tool, turns: Turns) -> None:
@@ -418,6 +418,106 @@ async def test_each_run_of_an_agent_that_is_a_tool_is_asked_about(actors: Desk) 
     assert await actors.executions() == ["succeeded"] * 3
     assert tool.told[:2] == ["done", "done"]
     assert "error occurred" in tool.told[2]
+
+
+RUNS_OF_AGENTS: dict[str, tuple[Turns, Turns, Turns, list[int], str]] = {
+    "twice in a turn of the outermost": (
+        [[("outer", 0)]],
+        [[("first", 0)], [("second", 0)]],
+        [*SAME[:1], [], *SAME[:1], []],
+        [5, 5],
+        "",
+    ),
+    "at once, and other arguments": (
+        [[("first", 0), ("second", 0)]],
+        [[("inner", 0)], [("inner", 0)], [], []],
+        [[("call_0", 5)], [("call_0", 7)], [], []],
+        [5, 7],
+        "",
+    ),
+    "at once, through two outer calls": (
+        [[("first", 0), ("second", 0)]],
+        [[("inner", 0)], [("inner", 0)], [], []],
+        [*SAME, [], []],
+        [],
+        "has the same id",
+    ),
+    "at once, through two inner calls": (
+        [[("outer", 0)]],
+        [[("first", 0), ("second", 0)], []],
+        [*SAME, [], []],
+        [],
+        "has the same id",
+    ),
+}
+"""Calls of the outermost, the middle and the innermost model, what ran, and the error that ended the run."""
+
+
+@pytest.mark.parametrize("case", RUNS_OF_AGENTS.values(), ids=list(RUNS_OF_AGENTS))
+async def test_each_run_within_runs_is_asked_about(
+    actors: Desk, case: tuple[Turns, Turns, Turns, list[int], str]
+) -> None:
+    """OpenAI: an agent that is a tool of an agent that is itself a tool repeats an id in each of its runs. Two that
+    wait at once with equal arguments are refused, because the SDK cannot tell them apart.
+    """
+    tool, (outermost, middle, innermost, done, refusal) = Tool(), case
+    models = [
+        Scripted(tool, outermost, "tidier"),
+        Scripted(tool, middle, "cleaner"),
+        Scripted(tool, innermost),
+    ]
+
+    def agent_of(approvals: OpenAIApprovals) -> OpenAIAgent:
+        guarded = approvals.guard(function_tool(tool.delete_records))
+        cleaner = OpenAIAgent(name="cleaner", model=models[2], tools=[guarded])
+        tidier = OpenAIAgent(name="tidier", model=models[1], tools=[cleaner.as_tool("cleaner", "Cleans up")])
+        return OpenAIAgent(name="a", model=models[0], tools=[tidier.as_tool("tidier", "Tidies up")])
+
+    refused = ""
+    async with approving(actors):
+        try:
+            await by_hand(actors, agent_of)
+        except SignoffError as error:
+            refused = str(error)
+    assert sorted(tool.done) == done
+    assert await actors.executions() == ["succeeded"] * len(done)
+    assert len(await actors.statuses()) == len(done)
+    assert re.search(refusal, refused), refused
+    assert bool(refused) == bool(refusal)
+
+
+async def test_a_failure_is_reported_of_the_call_that_failed(actors: Desk) -> None:
+    """OpenAI: of two calls that run at once under one id, in two runs of an agent that is a tool, the one fails."""
+    tool = Tool()
+    outer = Scripted(tool, [[("first", 0), ("second", 0)]], "cleaner")
+    inner = Scripted(tool, [[("call_0", 5)], [("call_0", 7)], [], []])
+
+    def delete_records(table_name: str, count: int) -> str:
+        """Delete records."""
+        if count == 5:
+            raise RuntimeError("the disk is full")
+        return tool.delete_records(table_name, count)
+
+    async def words(context: Any, error: Exception) -> str:
+        await until(lambda: ended(actors), 60)
+        return "failed"
+
+    def agent_of(approvals: OpenAIApprovals) -> OpenAIAgent:
+        guarded = approvals.guard(function_tool(delete_records, failure_error_function=words))
+        cleaner = OpenAIAgent(name="cleaner", model=inner, tools=[guarded])
+        return OpenAIAgent(name="a", model=outer, tools=[cleaner.as_tool("cleaner", "Cleans up")])
+
+    async with approving(actors):
+        await by_hand(actors, agent_of)
+    with ApprovalClient(actors.url, actors.key) as client:
+        found = await asyncio.to_thread(client.pending, status="approved")
+    ends = {each.arguments["count"]: each.raw["execution"]["status"] for each in found}
+    assert ends == {5: "failed", 7: "succeeded"}
+
+
+async def ended(actors: Desk) -> list[str]:
+    """How executions ended so far."""
+    return [each for each in await actors.executions() if each != "claimed"]
 
 
 async def test_an_agent_keeps_its_own_hooks_and_conditions(actors: Desk) -> None:
