@@ -10,7 +10,7 @@ import pytest
 from agent.domain.checkpoints import load
 from agent.usecases import requests, week
 from tests.integration import alone
-from tests.integration.asking import LINUS, ask, ballot, reviewer, write
+from tests.integration.asking import LINUS, ask, ballot, blocked, reviewer, write
 from tests.integration.granting import allow
 from tests.integration.test_delivery import Office, office  # noqa: F401
 from tests.integration.test_observing import ADMIN, judge
@@ -68,11 +68,17 @@ async def last_week(office: Office, owner: psycopg.Connection[object]) -> Office
     return office
 
 
-async def test_operators_read_the_week_once(last_week: Office) -> None:
-    """One message for the last whole week, however many processes look: each number with its whole and its page."""
+async def test_operators_read_the_week_once(last_week: Office, owner: psycopg.Connection[object]) -> None:
+    """One message for the last whole week, also if several processes found it untold at the same moment: each number
+    with its whole and its page.
+    """
     policy = load(POLICY, filename="c.toml")
-    looks = [week.report_week(last_week.db, policy, ADMIN) for _ in range(4)]
+    with psycopg.connect(owner.info.dsn) as holder:
+        holder.execute("LOCK TABLE told_week IN SHARE MODE")  # it can be read, not written
+        looks = [asyncio.create_task(week.report_week(last_week.db, policy, ADMIN)) for _ in range(4)]
+        await blocked(owner, 4)
     assert sorted(await asyncio.gather(*looks)) == [0, 0, 0, 1]
+    assert await week.report_week(last_week.db, policy, ADMIN) == 0
     messages = await last_week.operator_messages()
     (shown,) = (each for each in messages if "The week from" in each)
     for title, words, page in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import LiteralString
 
@@ -19,7 +20,7 @@ from agent.store.outbox import Destination
 from agent.usecases import admin_notices, api_keys, pause
 from agent.usecases import policy as policies
 from signoff.values import Person
-from tests.integration.asking import column
+from tests.integration.asking import blocked, column
 from tests.integration.service.conftest import POLICY, House
 
 ADMIN = POLICY.replace("[defaults]", '[defaults]\nadmin_channel = "#agents"')
@@ -136,12 +137,19 @@ async def test_a_policy_moves_the_channel(http_house: House) -> None:
     ]
 
 
-async def test_the_channel_of_the_latest_policy_is_kept(database: Database) -> None:
+async def test_the_channel_of_the_latest_policy_is_kept(
+    database: Database, owner: psycopg.Connection[object]
+) -> None:
     """However many processes follow at once, one notices that the channel is new; a late one changes nothing."""
     stored = await policies.apply(database, policy(ADMIN), by="cli:ada")
     await policies.apply(database, policy(POLICY), by="cli:ada")
     here, late = Destination("T0SIGNOFF", "C0HERE"), Destination("T0SIGNOFF", "C0LATE")
-    for epoch, place in [(2, here), (2, here), (stored.epoch, late)]:
-        await admin_notices.follow(database, epoch, place)
+    await admin_notices.follow(database, stored.epoch, None)
+    with psycopg.connect(owner.info.dsn) as holder:
+        holder.execute("SELECT FROM admin_channel FOR UPDATE")
+        following = [asyncio.create_task(admin_notices.follow(database, 2, here)) for _ in range(2)]
+        await blocked(owner, 2)
+    await asyncio.gather(*following)
+    await admin_notices.follow(database, stored.epoch, late)
     assert await database.read(admin_channel.find) == here
     assert await column(database, "SELECT channel_id FROM delivery WHERE kind = 'direct'") == ["C0HERE"]
