@@ -6,6 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
 from sqlalchemy import text
 
 from signoff import ask, function_agent, sleep, start, step, tool
@@ -119,3 +120,17 @@ async def test_tasks_of_a_function_agent_in_a_service(http_house: House) -> None
         "SELECT answer FROM agent_run WHERE agent = 'sleeper' AND status = 'completed'",
         "eu is deployed, us is deployed",
     )
+
+
+@function_agent(name="reporter")
+async def reporter(task: str) -> str:
+    return f"reported: {task}"
+
+
+@pytest.mark.parametrize("tells", [True, False])
+async def test_the_setting_mentions_whoever_asked_or_nobody(http_house: House, *, tells: bool) -> None:
+    """`SIGNOFF_TELL_REQUESTER=false`: the outcome is in the run's thread, and mentions nobody."""
+    await http_house.open([reporter], POLICY, **({} if tells else {"SIGNOFF_TELL_REQUESTER": "false"}))
+    await http_house.ask("U0ADA", "the week", agent="reporter")
+    line = await http_house.says("reported: the week")
+    assert ("<@U0ADA>" in line) is tells
