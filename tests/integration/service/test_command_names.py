@@ -102,8 +102,8 @@ async def test_two_services_in_a_workspace_answer_their_own_commands(
             await second.stop()
 
 
-async def test_home_forms_and_failed_commands_name_the_commands_that_work(http_house: House) -> None:
-    """What Slack does not show, and a command whose end is not known, lead to commands under their own names."""
+async def test_home_and_forms_name_the_commands_that_work(http_house: House) -> None:
+    """Where Slack does not show a page, a form or a list, the sentence names the commands of this installation."""
     await http_house.open([Agent("refunds", "Refund orders.")], **OURS)
     slack, ada = http_house.slack, http_house.slack.person("U0ADA")
 
