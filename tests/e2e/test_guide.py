@@ -59,7 +59,7 @@ class Newcomer:
             await self.click(self.page.locator("#confirm-yes"))
 
     async def done(self, number: int) -> None:
-        await expect(self.page.locator("#guide-count")).to_have_text(f"{number} of 13 done")
+        await expect(self.page.locator("#guide-count")).to_have_text(f"{number} of 15 done")
 
 
 @pytest_asyncio.fixture
@@ -195,6 +195,23 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.approve("move house", confirmed=False)
     await newcomer.done(9)
 
+    await newcomer.step("Start as Ada")
+    await newcomer.step("Show Grace the card")
+    await (await newcomer.card("Which region?")).get_by_role("button", name="Europe: ").click()
+    await newcomer.done(10)
+
+    await newcomer.step("Start as Ada")
+    await newcomer.step("Show Grace the card")
+    card = await newcomer.card("ordered for the new desk")
+    await card.get_by_role("button", name="Answer…: ").click()
+    form = page.get_by_role("dialog", name="Answer")
+    await form.get_by_label("What do you need?").fill("Desk lamp")
+    await form.get_by_label("How many?").fill("2")
+    await form.get_by_label("Medium").check()
+    await form.get_by_label("Yes").check()
+    await form.get_by_role("button", name="Answer", exact=True).click()
+    await newcomer.done(11)
+
     await newcomer.step("Ask as Ada")
     await newcomer.step("Show Grace the card")
     card = await newcomer.card("Delete 20 records")
@@ -213,22 +230,22 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.step("Show Grace the card")
     await (await newcomer.card("Allow similar calls")).get_by_role("button", name="Revoke").click()
     await page.locator("#confirm-yes").click()
-    await newcomer.done(10)
+    await newcomer.done(12)
 
     await newcomer.step("Ask as Ada")
     await newcomer.step("Ask again as Ada")
     await newcomer.step("Show Grace the card")
     await newcomer.approve("list_orders", confirmed=False)
-    await newcomer.done(11)
+    await newcomer.done(13)
 
     await newcomer.step("Replay")
     await expect(page.locator("#messages")).to_contain_text("evaluations were replayed")
-    await newcomer.done(12)
+    await newcomer.done(14)
 
     await newcomer.step("Open App Home")
     await expect(page.locator("#home")).to_contain_text("Delete 20 records")
     await newcomer.step("List as Grace")
-    await newcomer.done(13)
+    await newcomer.done(15)
     await expect(newcomer.guide).to_contain_text("signoff demo --agents my_agents")
 
 

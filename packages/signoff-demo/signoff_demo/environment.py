@@ -32,8 +32,8 @@ from signoff_demo.workdir import Workdir
 T = TypeVar("T")
 Tell = Callable[[str], None]
 
-TOUR_AGENTS = (
-    "signoff_demo.examples.refunds, signoff_demo.examples.data_manager, signoff_demo.examples.durable_task"
+TOUR_AGENTS = ", ".join(
+    f"signoff_demo.examples.{each}" for each in ("refunds", "data_manager", "durable_task", "questions")
 )
 DATABASE = "signoff_demo"
 FIRST_START_SECONDS = 120.0  # also compiles every module

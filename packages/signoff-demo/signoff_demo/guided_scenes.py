@@ -8,7 +8,8 @@ from signoff_demo.guide import CRASH, Guide, Proof, Scene, Step
 from signoff_demo.guided_policy import ALLOW, BOUND, TRY
 from signoff_demo.guided_steps import approving, on_card, open_inbox, order, rejecting, run_as_ada, watch
 from signoff_demo.rules import SECONDS
-from slackbot.cards import ACTION_ASK_AGAIN, ACTION_EDIT
+from slackbot.cards import ACTION_ASK_AGAIN, ACTION_CHOOSE, ACTION_EDIT, ACTION_GIVE_ANSWER
+from slackbot.cards.question import FIELD, INPUT
 
 MANAGER = (
     "/agent run data_manager delete 50 old records from the users table, and send notification "
@@ -17,6 +18,8 @@ MANAGER = (
 TIDY = MANAGER.partition("data_manager ")[2]
 DELETION, NOTIFICATION = "Delete 50 records", "send_notification"
 MOVE = "move house"
+RELEASE, REGION = "release 2.4", "Which region?"
+DESK, SUPPLIES = "the new desk", "ordered for the new desk"
 DONE = "has been made"
 WAITS = "manual review"
 """The agent says so once the order is held for its refund: a question before that would hear that it is paid."""
@@ -274,6 +277,68 @@ FUNCTION = Scene(
     [Proof("it went on to its end", True, lambda actors: actors.said(MOVE, "Agent successful: move house"))],
 )
 
+CHOICE = Scene(
+    "Choose an option",
+    "An agent can ask for more than yes or no. This one offers three regions.",
+    [
+        Step(
+            "As *Ada*, start it.",
+            lambda seen: bool(seen.cards(REGION)),
+            "Start as Ada",
+            run_as_ada(f"/agent run deployment {RELEASE}"),
+        ),
+        on_card(
+            "As *Grace*, press *Europe*.",
+            GRACE,
+            REGION,
+            "Answered",
+            lambda actors, card: actors.slack.person(GRACE).click(card, ACTION_CHOOSE[0]),
+        ),
+    ],
+    "The agent got the option. An answer approves nothing: what the agent does next meets policy as always.",
+    RELEASE,
+    [
+        Proof("the agent gets the option", True, lambda actors: actors.said(RELEASE, "Europe it is")),
+        Proof("buttons left on the card", ["Details"], lambda actors: actors.buttons(REGION)),
+    ],
+)
+
+
+async def _fill_in_order(actors: Actors, card: Message) -> None:
+    await actors.slack.person(GRACE).click(card, ACTION_GIVE_ANSWER)
+    given = ("Desk lamp", "2", "1", "yes")
+    await actors.fill_in(GRACE, {f"{FIELD}{at}/{INPUT}": value for at, value in enumerate(given)})
+
+
+FORM = Scene(
+    "Fill in a form",
+    "An agent can also ask for a form: text, a number, one of some options, yes or no.",
+    [
+        Step(
+            "As *Ada*, start it.",
+            lambda seen: bool(seen.cards(SUPPLIES)),
+            "Start as Ada",
+            run_as_ada(f"/agent run supplies {DESK}"),
+        ),
+        on_card(
+            "As *Grace*, press *Answer…*, fill in the form, and press *Answer*.",
+            GRACE,
+            SUPPLIES,
+            "Answered",
+            _fill_in_order,
+        ),
+    ],
+    "The function got the answer as its own type, already checked.",
+    DESK,
+    [
+        Proof(
+            "the agent gets the form",
+            True,
+            lambda actors: actors.said(DESK, "2 × Desk lamp, medium, by express delivery"),
+        ),
+    ],
+)
+
 OVERVIEW = Scene(
     "See what waits and what was decided",
     "Each person has an overview in Slack.",
@@ -304,5 +369,5 @@ NEXT = (
 
 def for_refunds(seconds: int = SECONDS) -> Guide:
     """A very large refund expires after `seconds`."""
-    refunds = (APPROVE, SMALL, REJECT, EDIT, CRASHED, _expire(seconds), INBOX, TWO_CALLS, FUNCTION)
-    return Guide("Guide", (*refunds, ALLOW, BOUND, TRY, OVERVIEW), following=NEXT)
+    refunds = (APPROVE, SMALL, REJECT, EDIT, CRASHED, _expire(seconds), INBOX, TWO_CALLS)
+    return Guide("Guide", (*refunds, FUNCTION, CHOICE, FORM, ALLOW, BOUND, TRY, OVERVIEW), following=NEXT)
