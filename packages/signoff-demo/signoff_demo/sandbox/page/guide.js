@@ -95,25 +95,26 @@ function drawStep(scene, step, number, place, isCurrent, doors) {
 
 const tick = (done, words = "") => el("span", { class: done ? "tick done" : "tick", role: "img", "aria-label": done ? "done" : "to do" }, done ? "✓" : words);
 
-function drawButton(step, key, isPrimary, doors) {
+// Steps of different scenes may have the same words, so what was begun is kept by the step's place.
+function drawButton(step, key, isPrimary, doors, panel = "") {
   if (!step.label) return null;
-  const answer = el("p", { class: "told", role: "status" }, told.get(step.text) ?? "");
-  const button = el("button", { type: "button", class: isPrimary ? "button primary" : "button", data: { step: key } }, step.label);
+  const answer = el("p", { class: "told", role: "status" }, told.get(key) ?? "");
+  const button = el("button", { type: "button", class: isPrimary ? "button primary" : "button", data: { step: panel + key } }, step.label);
   const wait = (waits) => {
     button.setAttribute("aria-busy", String(waits));
     button.setAttribute("aria-disabled", String(waits));
   };
-  wait(begun.has(step.text));
+  wait(begun.has(key));
   button.addEventListener("click", async () => {
-    if (begun.has(step.text)) return;
+    if (begun.has(key)) return;
     expand(false);
     if (isDeed(step)) {
-      begun.add(step.text);
+      begun.add(key);
       wait(true);
-      setTimeout(() => begun.delete(step.text) && wait(false), PATIENCE_MS);
+      setTimeout(() => begun.delete(key) && wait(false), PATIENCE_MS);
     }
     const words = await perform(step, doors);
-    if (words) told.set(step.text, (answer.textContent = words));
+    if (words) told.set(key, (answer.textContent = words));
   });
   return [button, step.lever && answer];
 }
@@ -135,7 +136,7 @@ function drawNow(scene, number, doors) {
   const step = scene?.steps[place];
   byId("guide-now").replaceChildren(
     ...(step
-      ? [el("p", {}, el("strong", {}, `${number + 1}. ${scene.title}. `), mrkdwn(step.text)), !step.waits && drawButton(step, `now-${number}-${place}`, true, doors)]
+      ? [el("p", {}, el("strong", {}, `${number + 1}. ${scene.title}. `), mrkdwn(step.text)), !step.waits && drawButton(step, `${number}-${place}`, true, doors, "now-")]
       : [el("p", {}, "You have seen it all. “All steps” ends with what to do next.")]).flat().filter(Boolean),
   );
 }
