@@ -207,7 +207,9 @@ class AnswerForm:
         """Raises UnusableForm."""
         if self.is_choice:
             return (
-                AnswerField(CHOICE, "Answer", FieldKind.ONE_OF, required=True, options=_options(self.schema)),
+                AnswerField(
+                    CHOICE, "Choose one", FieldKind.ONE_OF, required=True, options=_options(self.schema)
+                ),
             )
         declared = self.schema.get("properties")
         if self.schema.get("type") != "object" or not isinstance(declared, Mapping):

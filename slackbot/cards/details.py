@@ -111,7 +111,8 @@ def _content(
 
 def _tool(view: RequestView) -> list[Json]:
     digest = blocks.text(view.digest.hex(), code=True)
-    what = blocks.section(blocks.text("SHA-256 of what is approved ", bold=True), digest)
+    said = "SHA-256 of the question " if view.wants_answer else "SHA-256 of what is approved "
+    what = blocks.section(blocks.text(said, bold=True), digest)
     if view.is_question:
         return [what]
     tool = blocks.text(inert.line(view.action.tool, 80), code=True)

@@ -28,6 +28,7 @@ INPUT = "signoff:answer_input"
 
 _EITHER = "Choose one of the options or write an answer of your own, not both."
 _TOO_LONG = "Its options are too long for a form in Slack. Please answer on its page."
+OWN_WORDS = "Or something else, in your own words"
 _AUTHORISES_NOTHING = "The agent reads the answer. It authorises nothing by itself."
 
 
@@ -67,7 +68,7 @@ def wanted(view: RequestView) -> list[Json]:
         more = [f"… and {len(named) - 10:,} more"] if len(named) > 10 else []
         return [blocks.bullets(blocks.section(blocks.text(each)) for each in [*named[:10], *more])]
     named = [inert.line(each.label, 60) for each in form.fields]
-    return [blocks.section(blocks.text("It asks for ", bold=True), blocks.text(", ".join(named)))]
+    return [blocks.section(blocks.text("It asks for: ", bold=True), blocks.text(" · ".join(named)))]
 
 
 def question_modal(view: RequestView, carry: str) -> Json:
@@ -77,9 +78,10 @@ def question_modal(view: RequestView, carry: str) -> Json:
         raise ValueError(f"request {view.id} wants no answer")
     asked = inert.line(view.description, MAX_QUESTION)
     head = [blocks.section(blocks.text(asked, bold=True)), blocks.section(blocks.text(_AUTHORISES_NOTHING))]
-    listed = [part for each in form.fields for part in _listed(each)]
+    listed = [part for each in form.fields for part in _listed(each, headed=not form.is_choice)]
     fits = blocks.size(listed) <= MAX_LISTED
-    rows = [blocks.rich_text(*head, *(listed if fits else [blocks.section(blocks.text(_TOO_LONG))]))]
+    below = listed if fits else [blocks.section(blocks.text(_TOO_LONG))]
+    rows = [blocks.rich_text(*head), *([blocks.rich_text(*below)] if below else [])]
     inputs = [
         _input(at, each, optional=not each.required or form.other)
         for at, each in enumerate(form.fields)
@@ -87,7 +89,7 @@ def question_modal(view: RequestView, carry: str) -> Json:
     ]
     if form.other and fits:
         element = {"type": "plain_text_input", "action_id": INPUT, "multiline": True, "max_length": MAX_INPUT}
-        inputs.append(blocks.input_block(OTHER, "Something else, in your own words", element, optional=True))
+        inputs.append(blocks.input_block(OTHER, OWN_WORDS, element, optional=True))
     return modal(
         "Answer",
         [*blocks.with_ids(rows, carry), *inputs],
@@ -171,16 +173,18 @@ def alike(view: RequestView) -> int:
 
 
 def _line(field: AnswerField, value: Any) -> Json:
-    label = blocks.text(f"{inert.line(field.label, 60)}: ", bold=True)
+    named = inert.line(field.label, 60)
+    label = blocks.text(f"{named} " if named.endswith(("?", ":")) else f"{named}: ", bold=True)
     if field.kind is FieldKind.PERSON:
         return blocks.section(label, blocks.mention(str(value)))
     return blocks.section(label, blocks.text(inert.paragraph(answer_in_words(value), MAX_VALUE, 8)))
 
 
-def _listed(field: AnswerField) -> Iterator[Json]:
+def _listed(field: AnswerField, *, headed: bool) -> Iterator[Json]:
     """Options that are too long for a menu, each whole and with its number."""
     if _is_numbered(field):
-        yield blocks.section(blocks.text(inert.line(field.label, 150), bold=True))
+        if headed:
+            yield blocks.section(blocks.text(inert.line(field.label, 150), bold=True))
         for number, each in enumerate(field.options, 1):
             yield blocks.section(blocks.text(f"{number}. "), *blocks.texts(inert.paragraph(each, 3_000, 60)))
 

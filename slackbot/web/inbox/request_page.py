@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.domain import eligibility
+from agent.domain.answers import FieldKind
 from agent.domain.errors import NotFound, sentence
 from agent.domain.people import Standing
 from agent.domain.request import EXTERNAL, ExecutionStatus, RequestStatus, Verdict
@@ -182,7 +183,7 @@ class RequestPage:
 
     @property
     def given(self) -> int:
-        return sum(vote.verdict is Verdict.APPROVE for vote in self.view.votes)
+        return status_words.approvals(self.view)
 
     @property
     def voters(self) -> list[Person]:
@@ -351,4 +352,14 @@ def _ids(view: RequestView, steps: Sequence[HistoryStep], who: Visitor) -> set[s
     ids = {person.user_id for person in people if person} | {
         each.user_id for step in steps for each in step.people
     }
-    return ids | set(view.approvers) | ({paused_by} if paused_by else set())
+    return ids | _named_in_answer(view) | set(view.approvers) | ({paused_by} if paused_by else set())
+
+
+def _named_in_answer(view: RequestView) -> set[str]:
+    """The people whom the answer to a form names."""
+    form, value = view.answer_form, view.answer
+    if form is None or not isinstance(value, Mapping):
+        return set()
+    return {
+        str(value[each.name]) for each in form.fields if each.kind is FieldKind.PERSON and each.name in value
+    }
