@@ -282,7 +282,7 @@ CHOICE = Scene(
     "An agent can ask for more than yes or no. This one offers three regions.",
     [
         Step(
-            "As *Ada*, start the deployment.",
+            "As *Ada*, start it.",
             lambda seen: bool(seen.cards(REGION)),
             "Start as Ada",
             run_as_ada(f"/agent run deployment {RELEASE}"),
@@ -315,7 +315,7 @@ FORM = Scene(
     "An agent can also ask for a form: text, a number, one of some options, yes or no.",
     [
         Step(
-            "As *Ada*, start the order.",
+            "As *Ada*, start it.",
             lambda seen: bool(seen.cards(SUPPLIES)),
             "Start as Ada",
             run_as_ada(f"/agent run supplies {DESK}"),
