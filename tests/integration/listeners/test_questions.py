@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -42,6 +43,10 @@ async def answer_of(house: House, request_id: Any) -> tuple[str, Any]:
 def labels(card: dict[str, Any]) -> list[str]:
     rows = [block for block in card["blocks"] if block["type"] == "actions"]
     return [each["text"]["text"] for row in rows for each in row["elements"]]
+
+
+def words(card: dict[str, Any]) -> str:
+    return "".join(re.findall(r"'text': '([^']*)'", str(card["blocks"])))
 
 
 async def test_one_press_answers(house: House) -> None:
@@ -113,6 +118,19 @@ async def test_a_form_is_drawn_from_its_schema(house: House) -> None:
         "gift": True,
     }
     assert await answer_of(house, asked.request_id) == ("answered", expected)
+
+
+async def test_a_card_names_the_fields(house: House) -> None:
+    """A waiting card says what the form asks for; a decided one has each answer after its label."""
+    properties = {"item": {"type": "string", "title": "What do you need?"}, "size": {"enum": ["S", "L"]}}
+    asked, card = await house.asked(answer_form=AnswerForm.of({"type": "object", "properties": properties}))
+    assert "It asks for: What do you need? · size" in words(card)
+    grace = house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_GIVE_ANSWER)
+    await grace.submit(house.slack.views("U0GRACE")[-1], {at(0): "pens", at(1): "1"})
+    decided = await house.card(asked)
+    assert "What do you need? pens" in words(decided)
+    assert "size: L" in words(decided)
 
 
 async def test_dont_ask_this(house: House) -> None:

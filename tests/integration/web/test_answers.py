@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field
 
-from agent.domain.answers import AnswerForm
+from agent.domain.answers import PERSON, AnswerForm
 from agent.domain.api_keys import Scope
 from agent.store import views
 from agent.usecases import api_keys
@@ -217,6 +217,36 @@ async def test_own_words_on_the_page(porch: Porch) -> None:  # noqa: F811
     view = await porch.house.db.read(views.request_view, UUID(request_id))
     assert view is not None
     assert view.answer == "the moon"
+
+
+async def test_the_page_counts_equal_answers(porch: Porch) -> None:  # noqa: F811
+    """A waiting page says how many answers are alike so far, and what each person said."""
+    form = AnswerForm.of(REGION, answers_required=2)
+    request_id = await porch.asked(7, answer_form=form)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open(f"/inbox/requests/{request_id}")
+    assert "0 of 2 equal answers" in reader.words
+    answer = f"/inbox/requests/{request_id}/answer"
+    assert (await reader.send(answer, {"revision": "1", "f0": "0"})).status_code == 303
+    for page in (f"/inbox/requests/{request_id}", "/inbox"):
+        await reader.open(page)
+        assert "1 of 2 equal answers" in reader.words, page
+
+
+async def test_the_page_names_the_people_of_an_answer(porch: Porch) -> None:  # noqa: F811
+    """A person whom the answer names is shown by name, and many options are one menu."""
+    rooms = [f"Room {number}" for number in range(1, 13)]
+    fields = {"owner": {"type": "string", "format": PERSON}, "room": {"enum": rooms}}
+    form = AnswerForm.of({"type": "object", "properties": fields})
+    request_id = await porch.asked(7, answer_form=form)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open(f"/inbox/requests/{request_id}")
+    assert '<select id="f1"' in reader.page
+    answer = f"/inbox/requests/{request_id}/answer"
+    assert (await reader.send(answer, {"revision": "1", "f0": "U0LINUS", "f1": "11"})).status_code == 303
+    await reader.open(f"/inbox/requests/{request_id}")
+    assert "owner @linus" in reader.words
+    assert "room Room 12" in reader.words
 
 
 async def test_erased_with_its_question(site: Street) -> None:
