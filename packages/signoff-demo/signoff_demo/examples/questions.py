@@ -17,7 +17,7 @@ async def deployment(task: str) -> str:
 
 
 class Order(BaseModel):
-    """What is to be ordered."""
+    """What to order."""
 
     item: str = Field(title="What do you need?", max_length=80)
     count: int = Field(title="How many?", ge=1, le=20)
@@ -28,7 +28,7 @@ class Order(BaseModel):
 @function_agent(name="supplies")
 async def supplies(task: str) -> str:
     """Asks what to order, and reads the answer as its own type."""
-    answer = await ask(f"What is to be ordered for {task}?", form=Order)
+    answer = await ask(f"What should be ordered for {task}?", form=Order)
     order = answer.require()
     speed = "express" if order.express else "standard"
     return f"Order noted: {order.count} × {order.item}, {order.size.lower()}, by {speed} delivery"
