@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -145,14 +145,14 @@ class AnswerForm:
             tuple(dict.fromkeys(answerers)),
             order,
         )
+        try:
+            form.canonical  # noqa: B018 - first: it refuses what is no JSON, and what could not be compared later
+        except MalformedArguments as error:
+            raise UnusableForm(f"the schema cannot be kept: {error}") from None
         if not form.fields:
             raise UnusableForm("the form has no fields")
         if twice := next((each for each in form.fields if len(set(each.options)) != len(each.options)), None):
             raise UnusableForm(f"{twice.name}: an option stands twice")
-        try:
-            form.canonical  # noqa: B018 - what has no canonical bytes could not be compared later
-        except MalformedArguments as error:
-            raise UnusableForm(f"the schema cannot be kept: {error}") from None
         return form
 
     @classmethod
@@ -206,6 +206,7 @@ class AnswerForm:
     def fields(self) -> tuple[AnswerField, ...]:
         """Raises UnusableForm."""
         if self.is_choice:
+            _check_rules(CHOICE, self.schema, {"enum", "type"})
             return (
                 AnswerField(
                     CHOICE, "Choose one", FieldKind.ONE_OF, required=True, options=_options(self.schema)
@@ -216,7 +217,10 @@ class AnswerForm:
             raise UnusableForm("ask for an `enum` of texts, or for an object with `properties`")
         if len(declared) > MAX_FIELDS:
             raise UnusableForm(f"a form has at most {MAX_FIELDS} fields, and this one has {len(declared)}")
+        _check_rules("the form", self.schema, _OF_OBJECTS)
         needed = self.schema.get("required", [])
+        if not isinstance(needed, list | tuple) or any(each not in declared for each in needed):
+            raise UnusableForm("`required` is a list of the form's fields")
         names = self.order if set(self.order) == set(declared) else tuple(declared)
         return tuple(_field(name, declared[name], self.schema, name in needed) for name in names)
 
@@ -235,6 +239,9 @@ class AnswerForm:
                 continue
             try:
                 kept[field.name] = field.read(given)
+                canonical_bytes(kept[field.name])
+            except MalformedArguments as error:
+                problems[field.name] = _unkept(error)
             except ValueError as problem:
                 problems[field.name] = str(problem)
         if problems:
@@ -249,18 +256,21 @@ class AnswerForm:
         if not self.other:
             raise UnfitAnswer({CHOICE: _not_offered(field)})
         try:
-            return _answer(
-                _text(AnswerField(CHOICE, "", FieldKind.TEXT, required=True), value), own_words=True
-            )
+            words = _text(AnswerField(CHOICE, "", FieldKind.TEXT, required=True), value)
         except ValueError as problem:
             raise UnfitAnswer({CHOICE: str(problem)}) from None
+        return _answer(words, own_words=words not in field.options)
 
 
 def _answer(value: Any, *, own_words: bool) -> AnswerValue:
     try:
         return AnswerValue(canonical_bytes(value), own_words)
     except MalformedArguments as error:
-        raise UnfitAnswer({CHOICE: f"This cannot be kept: {error.problem}."}) from None
+        raise UnfitAnswer({CHOICE: _unkept(error)}) from None
+
+
+def _unkept(error: MalformedArguments) -> str:
+    return f"This cannot be kept: {error}."
 
 
 def _changed(value: Any, change: Callable[[str], str]) -> Any:
@@ -292,7 +302,10 @@ def _field(name: str, rules: Any, schema: Mapping[str, Any], required: bool) -> 
     if says_nothing(name):
         raise UnusableForm("a field needs a name")
     kind, options = _kind(name, rules)
+    _check_rules(name, rules, _CHECKED[kind])
     least, most = _bounds(kind, rules)
+    if kind is FieldKind.SEVERAL_OF:
+        most = Decimal(len(options)) if most is None else min(most, Decimal(len(options)))
     if least is not None and most is not None and least > most:
         raise UnusableForm(f"{name}: nothing is both at least {least} and at most {most}")
     field = AnswerField(
@@ -315,8 +328,10 @@ def _field(name: str, rules: Any, schema: Mapping[str, Any], required: bool) -> 
 
 
 def _kind(name: str, rules: Mapping[str, Any]) -> tuple[FieldKind, tuple[str, ...]]:
-    if "enum" in rules or "const" in rules:
-        offered = rules if "enum" in rules else {"enum": [rules["const"]]}
+    listed = "enum" if "enum" in rules else "const"
+    if listed in rules and rules.get("type", "string") == "string":
+        _check_rules(name, rules, {"type", listed})
+        offered = rules if listed == "enum" else {"enum": [rules["const"]]}
         return FieldKind.ONE_OF, _options(offered, name)
     match rules.get("type"), rules.get("format"):
         case "string", "date":
@@ -332,6 +347,7 @@ def _kind(name: str, rules: Mapping[str, Any]) -> tuple[FieldKind, tuple[str, ..
         case "boolean", _:
             return FieldKind.YES_NO, ()
         case "array", _ if isinstance(rules.get("items"), Mapping) and "enum" in rules["items"]:
+            _check_rules(name, rules["items"], {"enum", "type"})
             return FieldKind.SEVERAL_OF, _options(rules["items"], name)
         case found, form:
             kind = f"{found or 'this kind of value'}{f' ({form})' if form else ''}"
@@ -341,33 +357,46 @@ def _kind(name: str, rules: Mapping[str, Any]) -> tuple[FieldKind, tuple[str, ..
             )
 
 
+def _check_rules(name: str, rules: Mapping[str, Any], checked: Collection[str]) -> None:
+    """Raises UnusableForm for a rule that no answer would be held to."""
+    if unchecked := sorted(_RULES.intersection(rules).difference(checked)):
+        raise UnusableForm(f"{name}: `{unchecked[0]}` cannot be asked for in a form")
+
+
 def _resolved(rules: Any, schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Follow references; an alternative that is null only makes the field optional."""
+    """Follow references, and those of a list's items."""
+    found = _followed(rules, schema, name)
+    items = found.get("items")
+    return {**found, "items": _followed(items, schema, name)} if isinstance(items, Mapping) else found
+
+
+def _followed(rules: Any, schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An alternative that is null only makes the field optional."""
     title: dict[str, Any] = {}
     for _ in range(_MAX_REFERENCES):
         if not isinstance(rules, Mapping):
             break
         title = {key: rules[key] for key in ("title", "description") if key in rules} | title
         if isinstance(reference := rules.get("$ref"), str):
+            _check_rules(name, rules, {"$ref"})
             rules = _found(reference, schema)
             title.setdefault("title", name)  # not that of a class
         elif isinstance(parts := rules.get("allOf"), list) and len(parts) == 1:
+            _check_rules(name, rules, {"allOf"})
             rules = parts[0]
         elif isinstance(parts := rules.get("anyOf"), list):
+            _check_rules(name, rules, {"anyOf"})
             some = [each for each in parts if not (isinstance(each, Mapping) and each.get("type") == "null")]
             if len(some) != 1:
                 raise UnusableForm(f"{name}: a field of a form has one type")
             rules = some[0]
         else:
-            items = rules.get("items")
-            if isinstance(items, Mapping):
-                rules = {**rules, "items": _resolved(items, schema, name)}
             return {**rules, **title}
     raise UnusableForm(f"{name}: its schema leads nowhere")
 
 
 def _found(reference: str, schema: Mapping[str, Any]) -> Any:
-    found: Any = schema
+    found: Any = schema if reference.startswith("#/") else None
     for step in reference.removeprefix("#/").split("/"):
         found = found.get(step) if isinstance(found, Mapping) else None
     return found
@@ -376,16 +405,20 @@ def _found(reference: str, schema: Mapping[str, Any]) -> Any:
 def _bounds(kind: FieldKind, rules: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None]:
     match kind:
         case FieldKind.TEXT:
-            most = _number(rules.get("maxLength"))
-            return _number(rules.get("minLength")), min(most or Decimal(MAX_TEXT), Decimal(MAX_TEXT))
+            least, most = _number(rules.get("minLength")), _number(rules.get("maxLength"))
+            # An empty text is no answer.
+            longest = Decimal(MAX_TEXT)
+            return max(least or Decimal(1), Decimal(1)), longest if most is None else min(most, longest)
         case FieldKind.SEVERAL_OF:
             return _number(rules.get("minItems")), _number(rules.get("maxItems"))
         case FieldKind.INTEGER | FieldKind.NUMBER:
             least, most = _number(rules.get("minimum")), _number(rules.get("maximum"))
             if kind is FieldKind.INTEGER:
                 above, below = _number(rules.get("exclusiveMinimum")), _number(rules.get("exclusiveMaximum"))
-                least = above + 1 if above is not None else least
-                most = below - 1 if below is not None else most
+                lower = (least and math.ceil(least), None if above is None else math.floor(above) + 1)
+                upper = (most and math.floor(most), None if below is None else math.ceil(below) - 1)
+                least = max((Decimal(each) for each in lower if each is not None), default=None)
+                most = min((Decimal(each) for each in upper if each is not None), default=None)
             elif "exclusiveMinimum" in rules or "exclusiveMaximum" in rules:
                 raise UnusableForm("a number's bounds are `minimum` and `maximum`, which it may reach")
             return least, most
@@ -400,7 +433,7 @@ def _number(value: Any) -> Decimal | None:
 def _text(field: AnswerField, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("This must be a text.")  # noqa: TRY004 - shown at the field, like every other
-    text = value.replace("\r\n", "\n").strip()
+    text = value.replace("\r\n", "\n").replace("\r", "\n").strip()
     if says_nothing(text):
         raise ValueError("This must not be empty.")
     if field.least is not None and len(text) < field.least:
@@ -429,13 +462,17 @@ def _integer(field: AnswerField, value: Any) -> int:
 
 
 def _any_number(field: AnswerField, value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("This must be a number.")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("This must be a number.")  # noqa: TRY004
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("This must be a finite number.")
     return _within(field, value)
 
 
 def _within(field: AnswerField, value: float) -> int | float:
-    exact = Decimal(str(value))
+    exact = (
+        Decimal(value) if isinstance(value, int) else Decimal(str(value))
+    )  # the text of an int has a limit
     if field.least is not None and exact < field.least:
         raise ValueError(f"This must be at least {field.least}.")
     if field.most is not None and exact > field.most:
@@ -485,6 +522,31 @@ def _yes_no(_: AnswerField, value: Any) -> bool:
         raise ValueError("This must be yes or no.")  # noqa: TRY004
     return value
 
+
+_OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties"})
+_CHECKED: Mapping[FieldKind, frozenset[str]] = {
+    FieldKind.TEXT: frozenset({"type", "minLength", "maxLength", "pattern"}),
+    **dict.fromkeys(
+        (FieldKind.INTEGER, FieldKind.NUMBER),
+        frozenset({"type", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
+    ),
+    **dict.fromkeys((FieldKind.DATE, FieldKind.PERSON), frozenset({"type", "format"})),
+    FieldKind.ONE_OF: frozenset({"type", "enum", "const"}),
+    FieldKind.SEVERAL_OF: frozenset({"type", "items", "minItems", "maxItems", "uniqueItems"}),
+    FieldKind.YES_NO: frozenset({"type"}),
+}
+"""The rules of JSON Schema that `read` holds a field to."""
+_RULES = frozenset(
+    {
+        "$dynamicRef", "$ref", "additionalProperties", "allOf", "anyOf", "const", "contains", "dependencies",
+        "dependentRequired", "dependentSchemas", "else", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "if",
+        "items", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems",
+        "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties",
+        "prefixItems", "properties", "propertyNames", "required", "then", "type", "unevaluatedItems",
+        "unevaluatedProperties", "uniqueItems",
+    }
+)  # fmt: skip
+"""All that a JSON Schema may require of a value; the rest only describes it."""
 
 _READERS: Mapping[FieldKind, Callable[[AnswerField, Any], Any]] = {
     FieldKind.TEXT: _text,
