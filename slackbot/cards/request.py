@@ -48,8 +48,29 @@ MAX_SMALL = 400
 
 _WORDS = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
-    ["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "please", "the", "to", "with"]
+    [
+        *(
+            "a",
+            "an",
+            "and",
+            "as",
+            "at",
+            "by",
+            "for",
+            "from",
+            "in",
+            "is",
+            "it",
+            "of",
+            "on",
+            "so",
+            "that",
+            "the",
+        ),
+        *("this", "to", "was", "will", "with", "i", "ask", "please", "request", "requested"),
+    ]
 )
+"""Says nothing of an action by itself. No negation, time or condition is among these words."""
 _CONFIRMED = {
     "slack": "",
     "none": "",
@@ -192,16 +213,14 @@ def small_line(view: RequestView, names: Names) -> Json:
     whom = "anyone" if view.behalf.anyone else person or "nobody in Slack"
     doubted = "" if _confirmed(view.requester_asserted) else " (not confirmed)"
     needed = f"{view.approvals_required} of {_reviewers(view, names, blocks.MAX_NAMED)}"
-    pieces: list[str | Json] = [f"for {whom}{doubted}", _plain(f"· {inert.line(view.chain, 80)} · {needed}")]
-    if view.status is RequestStatus.WAITING:
-        pieces.append(f"· until {blocks.moment_mrkdwn(view.expires_at)}")
-    if view.checkpoint_id in DERIVED and not view.is_question:
-        pieces.append(_plain(f"· {DERIVED[view.checkpoint_id]}"))
+    why = DERIVED.get(view.checkpoint_id) if not view.is_question else None
+    until = f"until {blocks.moment_mrkdwn(view.expires_at)}" if view.status is RequestStatus.WAITING else ""
+    # A narrow window breaks the line between elements, so that a dot ends one and begins none.
+    agent = f"{inert.line(view.chain, 80)} · {needed}{' ·' if until or why else ''}"
+    pieces: list[str | Json] = [f"for {whom}{doubted} ·", blocks.plain(agent, MAX_SMALL)]
+    pieces += [f"{until} ·" if why else until] if until else []
+    pieces += [blocks.plain(why, MAX_SMALL)] if why else []
     return blocks.context(*pieces)
-
-
-def _plain(content: str) -> Json:
-    return blocks.plain(content, MAX_SMALL)
 
 
 def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:

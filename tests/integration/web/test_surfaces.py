@@ -110,7 +110,7 @@ async def test_seven_surfaces_agree(http_house: House, signoff: Command) -> None
         shown = Surfaces(house, page, program, signoff, run_id, card)
         waits = "Waiting for review"
         await shown.say(
-            card="· until <!date",
+            card="until <!date",
             thread="",
             message=waits,
             home=waits,

@@ -209,7 +209,7 @@ def test_the_question_of_a_grant_says_on_whose_behalf_it_allows_calls(
     names = cards.Names({each: "ada" for each in cards.named_in(request) if each == "U0ADA"})
     card = cards.request_card(request, names=names)
     whom = said.removeprefix("On behalf of ")
-    assert f"for {whom.replace('U0ADA', '<@U0ADA>')}·" in referee.words(card.blocks)
+    assert f"for {whom.replace('U0ADA', '<@U0ADA>')} ·" in referee.words(card.blocks)
     assert said in referee.words(cards.details_modal(request)["blocks"])
     assert f"{asked} Once approved, such calls run without asking anybody." in str(card.blocks)
     home = cards.home(cards.HomeView(waiting=[request], names=names))

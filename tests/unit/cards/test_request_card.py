@@ -51,9 +51,9 @@ def test_waiting_card_says_everything_in_order(samples: Any, referee: Any) -> No
         "Arguments of process_refund",
         "amount: 1,499.00",
         "order_id: 7",
-        "for <@U0ADA>",
-        "· refunds · 2 of S0FINANCE",
-        "· until <!date^1801386000^{date_short_pretty} {time}|2027-01-31 09:00 UTC>",
+        "for <@U0ADA> ·",
+        "refunds · 2 of S0FINANCE ·",
+        "until <!date^1801386000^{date_short_pretty} {time}|2027-01-31 09:00 UTC>",
         "The agent's own words (not checked):",
         "The customer got the wrong size.",
         "Approve",
@@ -144,12 +144,14 @@ async def test_arguments_that_a_generated_title_has_are_left_out(samples: Any) -
 
 def test_own_words_that_repeat_the_card_are_only_in_details(samples: Any, referee: Any) -> None:
     """A paragraph with no word of its own is left out; one more word, or number, brings it back."""
-    said = "Refund of 1,499.00 for order 7, please.\n\nprocess_refund(order_id=7)"
+    said = "The request was: “please refund order 7”. So I ask for 1,499.00.\n\nprocess_refund(order_id=7)"
     view = samples.view(rationale=said)
     assert "own words" not in referee.words(request_card(view).blocks)
     assert "process_refund(order_id=7)" in referee.words(details_modal(view)["blocks"])
     more = request_card(samples.view(rationale=f"{said}\n\nRefund order 8")).blocks
     assert "own words (not checked):Refund order 8" in referee.words(more)
+    for said in ("I was asked not to refund order 7", "Refund order 7 now", "Refund order 7 if it was lost"):
+        assert f"(not checked):{said}" in referee.words(request_card(samples.view(rationale=said)).blocks)
 
 
 @pytest.mark.parametrize("outcome", [each for each in RequestStatus if each is not RequestStatus.WAITING])
@@ -456,7 +458,7 @@ def test_reviewers_by_name_without_a_ping(samples: Any, referee: Any) -> None:
     names = Names(people={"U0GRACE": "grace"}, groups={"S0FINANCE": "finance"})
     card = request_card(view, names=names)
     words = referee.words(card.blocks)
-    assert "· refunds · 1 of @finance, @grace, members of this channel" in words
+    assert "refunds · 1 of @finance, @grace, members of this channel" in words
     details = referee.words(details_modal(view, names=names)["blocks"])
     assert "Needs 1 of @finance, @grace, members of this channel. The requester may approve it" in details
     assert "usergroup" not in str(card.blocks)
