@@ -1,4 +1,7 @@
-"""Single values in words, distinguished by type: `"yes"` and `"12"` keep their quotation marks. Not inert yet."""
+"""Single values in words, distinguished by type: `"yes"` and `"12"` keep their quotation marks. Not inert yet.
+
+A version or an address, `2.14.0`, is no number and stands without them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from slackbot.cards import inert, json_text
 _DATETIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
 _CURRENCY = re.compile(r"[A-Z]{3}\Z", re.ASCII)
 _LOOKS_TYPED = re.compile(
-    r"\s*(?:yes|no|none|null|true|false|empty|[-+]?[\d.,]+(?:e[-+]?\d+)?)\s*\Z|[\"“”'«\[{].*|\s.*|.*\s\Z",
+    r"\s*(?:yes|no|none|null|true|false|empty|(?=[-+.,]*\d)[-+]?\d*(?:[.,]\d{3})*[.,]?\d*(?:e[-+]?\d+)?)\s*\Z|[\"“”'«\[{].*|\s.*|.*\s\Z",
     re.IGNORECASE | re.DOTALL,
 )
 _LONGEST_ITEM = 60
