@@ -21,6 +21,7 @@ MAX_WAITING = 8
 MAX_ROWS = 6
 MAX_GRANTS = 4
 MAX_LIMITS = 10
+MAX_HOME_TITLE = 400
 MAX_HOME_FACTS = 500
 MAX_HOME_ARGUMENTS = 700
 
@@ -89,6 +90,7 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
 
 def _waiting(view: RequestView, names: Names) -> list[Json]:
     withheld = unreadable(view)
+    title, is_cut = inert.line_and_rest(subject(without_command_in_title(view)), MAX_HOME_TITLE)
     counted = status_words.progress(
         status_words.approvals(view),
         view.approvals_required,
@@ -106,10 +108,10 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
     )
     return [
         blocks.rich_text(
-            blocks.section(blocks.text(inert.line(subject(without_command_in_title(view)), 400), bold=True)),
+            blocks.section(blocks.text(title, bold=True)),
             line,
             *facts.shown(view, MAX_HOME_FACTS, 6),
-            *arguments.shown(view, MAX_HOME_ARGUMENTS, 8).parts,
+            *arguments.shown(view, MAX_HOME_ARGUMENTS, 8, title_shown=not is_cut).parts,
             *arguments.hidden_note(view),
         ),
         *withheld_note(view, withheld),

@@ -15,7 +15,7 @@ from agent.domain.run import RunStatus
 from signoff.values import Person, Risk
 from slackbot import cards
 from tests.rendered import rendered
-from tests.unit.cards.conftest import make_run
+from tests.unit.cards.conftest import RULE, make_run
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
 LINK = "https://team.slack.com/archives/C0REVIEW/p1"
@@ -109,6 +109,16 @@ def test_home_says_of_what_waits_its_title_and_one_line(samples: Any) -> None:
         "Facts, looked up by the tool",
     ]
     assert " ".join(shown).count("High risk") == 1
+
+
+@pytest.mark.parametrize(("order", "shown"), [(7, False), ("x" * 500, True)])
+def test_home_repeats_no_argument_of_a_title(samples: Any, referee: Any, order: Any, shown: bool) -> None:
+    """As on a card: it stands among the arguments only where the title is cut."""
+    rule = RULE.model_copy(update={"description_template": "Refund order {args.order_id}"})
+    view = samples.view(arguments={"order_id": order}, description=f"Refund order {order}")
+    made = cards.home(cards.HomeView([replace(view, rule=rule)]))
+    referee.judge_view(made)
+    assert ("order_id: " in referee.words(made)) is shown
 
 
 def test_home_without_anything(referee: Any) -> None:
