@@ -42,5 +42,7 @@ def week_card(
 
 def _part(title: str, text: str, link: str | None) -> Json:
     shown = blocks.texts(inert.paragraph(text, MAX_TEXT, 25))
-    page = [blocks.text(" · "), blocks.link(link, "open the page")] if link else []
-    return blocks.section(blocks.text(f"{title}: ", bold=True), *shown, *page)
+    page = blocks.link(link, "open the page") if link else None
+    # A demo's address is none that a card may link to, and words alone open nothing.
+    led = [blocks.text(" · "), page] if page and page["type"] == "link" else []
+    return blocks.section(blocks.text(f"{title}: ", bold=True), *shown, *led)

@@ -68,9 +68,12 @@ def test_nothing_is_said_of_nothing() -> None:
     assert line.text == "1 call waits to be settled"
 
 
-@pytest.mark.parametrize("inbox", [None, "https://signoff.example/inbox"])
-def test_each_line_links_to_its_page(inbox: str | None) -> None:
-    """Where there is an inbox page, each line leads to what it counts, of the same days."""
+@pytest.mark.parametrize(
+    ("inbox", "links"),
+    [(None, 0), ("https://signoff.example/inbox", 8), ("http://127.0.0.1:8080/inbox", 0)],
+)
+def test_each_line_links_to_its_page(inbox: str | None, links: int) -> None:
+    """Where there is an inbox page that cards link to, each line leads to what it counts, of the same days."""
     lines = [
         {"about": each.about, "title": each.title, "text": each.text}
         for each in week_lines(REPORT, USE, WORK)
@@ -83,8 +86,8 @@ def test_each_line_links_to_its_page(inbox: str | None) -> None:
     card = week_card(body, inbox=inbox)
     shown = str(card.blocks)
     assert "The week from 2026-11-16 to 2026-11-22" in shown
-    assert shown.count("'type': 'link'") == (8 if inbox else 0)
-    assert ("/reports?days=7&last=2026-11-22#policy" in shown) is (inbox is not None)
+    assert shown.count("'type': 'link'") == shown.count("open the page") == links
+    assert ("/reports?days=7&last=2026-11-22#policy" in shown) is (links > 0)
     assert "4 of 40 (10 %)" in card.text
 
 
