@@ -421,7 +421,9 @@ async def test_people_choose_with_a_command(house: House) -> None:  # noqa: F811
     async def answer(text: str) -> str:
         return str((await ada.command("/approvals", text, "C0AGENTS")).response)
 
-    assert "mentioned in the thread" in await answer("notify")
+    told = await answer("notify")
+    assert "mentioned in the thread" in told
+    assert "/approvals notify dm, " in told  # as one types it
     assert "direct message" in await answer("notify dm")
     [(channel,)] = house.rows("SELECT channel_id FROM notify_choice WHERE user_id = 'U0ADA'")
     assert house.slack.workspace.channels[channel].is_im

@@ -38,7 +38,7 @@ NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this. Please type more of the id."
 STATS_DAYS = 7
 WHICH = "Which one? The id is at the end of each line in /approvals."
-CHOOSE = "Choose with notify dm, notify thread or notify off."
+CHOOSE = "Choose with /approvals notify dm, /approvals notify thread or /approvals notify off."
 NO_DIRECT_MESSAGES = (
     "Slack did not open a conversation with you, so nothing was changed; please try again in a moment."
 )
@@ -125,10 +125,10 @@ async def _notify(ctx: ListenerContext, said: SlashCommand) -> Card:
     await check_member(ctx.directory, said.person)
     if not said.rest:
         way = await notify_choice.find(ctx.db, said.person)
-        return Card(f"{_TOLD[way]} {CHOOSE}", [])
+        return Card(f"{_TOLD[way]} {ctx.commands.spelled(CHOOSE)}", [])
     wanted = said.rest.lower()
     if wanted not in set(NotifyChoice):
-        return misunderstood_command(APPROVALS, CHOOSE, ctx.commands, about="notify")
+        return misunderstood_command(APPROVALS, ctx.commands.spelled(CHOOSE), ctx.commands, about="notify")
     way, channel_id = NotifyChoice(wanted), None
     if way is NotifyChoice.DM:
         try:
