@@ -113,6 +113,29 @@ async def test_approve_after_a_confirmation(actors: Desk) -> None:
     await expect(card).to_contain_text("Approved")
 
 
+_LINES = """card => {
+  const buttons = card.querySelector('.actions'), ends = [];
+  const texts = document.createTreeWalker(card.querySelector('.blocks'), NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text && !buttons.contains(text); text = texts.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    ends.push(...[...range.getClientRects()].filter(box => box.width > 1).map(box => box.bottom));
+  }
+  ends.sort((one, other) => one - other);
+  return ends.filter((end, at) => !at || end - ends[at - 1] > 8).length;
+}"""
+"""Lines above the buttons. What stands in one line ends within 8 px."""
+
+
+async def test_nine_lines_on_a_phone_stand_above_the_buttons(actors: Desk) -> None:
+    """What decides is read without scrolling: title, who decides, the facts, and for whom until when."""
+    card = await actors.asked(7)
+    await actors.page.set_viewport_size({"width": 390, "height": 844})
+    assert await card.evaluate(_LINES) == 9
+    await card.get_by_role("button", name="Approve: ").scroll_into_view_if_needed()
+    await expect(card.locator(".header")).to_be_in_viewport()
+
+
 async def test_reject_with_a_reason(actors: Desk) -> None:
     """The form requires a reason and offers the checkpoint's own; the requester reads it from the agent."""
     card = await actors.asked(5, LINUS)

@@ -252,6 +252,36 @@ async def test_what_is_typed_into_the_filters_narrows_the_lists(plain_desk: Desk
     await expect(page.locator(".row .open")).to_have_count(2)
 
 
+async def test_the_history_is_narrowed_and_downloaded(actors: Desk) -> None:
+    """Its filters leave what they name; Download CSV has the same rows."""
+    await actors.sign_in()
+    for table, button in (("users", "approve"), ("orders", "reject")):
+        await actors.ask(table, 5)
+        await actors.open(f"“{table}”")
+        if button == "approve":
+            await actors.approve()
+            await actors.says("Done")
+        else:
+            await actors.page.get_by_label("Not now").check()
+            await actors.page.get_by_role("button", name="Reject", exact=True).click()
+            await actors.says("Rejected by @grace")
+        await actors.page.goto(f"{actors.base}/inbox")
+    await actors.page.goto(f"{actors.base}/inbox/history")
+    rows = actors.page.locator(".row .open")
+    await expect(rows).to_have_count(2)
+    await actors.page.get_by_label("Status").select_option("Rejected")
+    await actors.page.get_by_label("Decided by").select_option("U0GRACE")
+    await actors.page.get_by_role("button", name="Show").click()
+    await expect(rows).to_have_text(["Delete 5 records from “orders”"])
+    await expect(actors.page.get_by_label("Status")).to_have_value("rejected")
+    async with actors.page.expect_download() as started:
+        await actors.page.get_by_role("link", name="Download CSV").click()
+    path = await (await started.value).path()
+    table = path.read_text(encoding="utf-8-sig")
+    assert "orders" in table
+    assert "users" not in table
+
+
 async def test_an_agent_is_started_and_cancelled_on_the_page(actors: Desk) -> None:
     """What is typed on the page of runs starts an agent; its own page ends it, and takes back what it asked."""
     await actors.sign_in("U0ADA")

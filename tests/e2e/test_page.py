@@ -271,6 +271,28 @@ async def test_a_slash_command_reaches_the_app_as_the_acting_person(actors: Desk
     await expect(card.locator(".mention")).to_have_text("@finance")
 
 
+async def test_a_phone_has_room_to_write(actors: Desk) -> None:
+    """At 390 pixels the composer, its list of commands and Send are whole, and a long text grows upwards."""
+    page, width, height = actors.page, 390, 844
+    await page.set_viewport_size({"width": width, "height": height})
+    box = page.locator("#composer textarea")
+    one_line = await box.bounding_box()
+    await box.fill("/ag")
+    shown = (
+        box,
+        page.get_by_role("option", name="/agent"),
+        page.locator("#composer").get_by_role("button", name="Send"),
+    )
+    for each in shown:
+        await expect(each).to_be_in_viewport(ratio=1)
+    await box.fill("please look at order 7 " * 8)
+    await expect(page.locator("#composer")).to_be_in_viewport(ratio=1)
+    grown = await box.bounding_box()
+    assert one_line is not None
+    assert grown is not None
+    assert grown["height"] > 2 * one_line["height"]
+
+
 async def test_content_never_becomes_markup(actors: Desk) -> None:
     """HTML in a message is shown as the characters it is."""
     card = await actors.card()
