@@ -18,6 +18,7 @@ from agent.domain.request_view import RequestView
 from agent.domain.rules import DERIVED
 from agent.runtime.judging.edits import schema_of
 from agent.store import views
+from signoff.description import without_command
 from signoff.values import Person, Risk
 from slackbot.cards import (
     OWN_WORDS_EXCLUDE,
@@ -252,6 +253,11 @@ class RequestPage:
     def arguments(self) -> tuple[tuple[Node, ...], int]:
         found = arguments.readable(self.view)
         return values.tree(found.values, found.money, self.view.called)
+
+    @property
+    def description(self) -> str:
+        """Without the command, which the page shows as code."""
+        return without_command(self.view.description, self.view.action.arguments)
 
     @property
     def command(self) -> str:

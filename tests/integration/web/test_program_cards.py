@@ -99,6 +99,7 @@ async def test_the_command_of_a_gate_is_shown_once_as_a_shell_prints_it(porch: P
     command = "./deploy.sh --message 'two words'"
     assert lines[0] == "Medium risk · deploy · env: prod"
     assert [line for line in lines if "deploy.sh" in line] == [f"` {command}"]
+    assert places["page"].count(command) == 2, places["page"]  # in the window's title, and as code
     assert all(f"deploy · env: prod · {command}" in words.replace("․", ".") for words in places.values()), (
         places
     )
