@@ -149,6 +149,9 @@ class AnswerForm:
             form.canonical  # noqa: B018 - first: it refuses what is no JSON, and what could not be compared later
         except MalformedArguments as error:
             raise UnusableForm(f"the schema cannot be kept: {error}") from None
+        needed = schema.get("required", [])
+        if not isinstance(needed, list | tuple) or any(each not in order for each in needed):
+            raise UnusableForm("`required` is a list of the form's fields")
         if not form.fields:
             raise UnusableForm("the form has no fields")
         if twice := next((each for each in form.fields if len(set(each.options)) != len(each.options)), None):
@@ -219,8 +222,6 @@ class AnswerForm:
             raise UnusableForm(f"a form has at most {MAX_FIELDS} fields, and this one has {len(declared)}")
         _check_rules("the form", self.schema, _OF_OBJECTS)
         needed = self.schema.get("required", [])
-        if not isinstance(needed, list | tuple) or any(each not in declared for each in needed):
-            raise UnusableForm("`required` is a list of the form's fields")
         names = self.order if set(self.order) == set(declared) else tuple(declared)
         return tuple(_field(name, declared[name], self.schema, name in needed) for name in names)
 

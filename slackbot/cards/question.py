@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.domain.answers import CHOICE, AnswerField, AnswerForm, FieldKind, UnfitAnswer
+from agent.domain.answers import CHOICE, MAX_TEXT, AnswerField, AnswerForm, FieldKind, UnfitAnswer
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS
@@ -19,6 +20,8 @@ MAX_OPTION = 75
 MAX_INPUT = 3_000
 MAX_LISTED = 12_000
 """Characters of options that stand above their numbers in a form."""
+MAX_INPUTS = 200_000
+"""Bytes of a form's inputs; Slack takes 250 KB of all."""
 MAX_VALUE = 600
 MAX_QUESTION = 2_000
 LONG_TEXT = 80
@@ -76,18 +79,18 @@ def question_modal(view: RequestView, carry: str) -> Json:
     form = view.answer_form
     if form is None:
         raise ValueError(f"request {view.id} wants no answer")
-    asked = inert.line(view.description, MAX_QUESTION)
+    asked = inert.line(view.description, MAX_QUESTION) or "…"
     head = [blocks.section(blocks.text(asked, bold=True)), blocks.section(blocks.text(_AUTHORISES_NOTHING))]
     listed = [part for each in form.fields for part in _listed(each, headed=not form.is_choice)]
-    fits = blocks.size(listed) <= MAX_LISTED
+    inputs = [
+        _input(at, each, optional=not each.required or form.other) for at, each in enumerate(form.fields)
+    ]
+    fits = blocks.size(listed) <= MAX_LISTED and len(json.dumps(inputs)) <= MAX_INPUTS
     below = listed if fits else [blocks.section(blocks.text(_TOO_LONG))]
     rows = [blocks.rich_text(*head), *([blocks.rich_text(*below)] if below else [])]
-    inputs = [
-        _input(at, each, optional=not each.required or form.other)
-        for at, each in enumerate(form.fields)
-        if fits
-    ]
-    if form.other and fits:
+    if not fits:
+        inputs = []
+    elif form.other:
         element = {"type": "plain_text_input", "action_id": INPUT, "multiline": True, "max_length": MAX_INPUT}
         inputs.append(blocks.input_block(OTHER, OWN_WORDS, element, optional=True))
     return modal(
@@ -177,7 +180,7 @@ def _line(field: AnswerField, value: Any) -> Json:
     label = blocks.text(f"{named} " if named.endswith(("?", ":")) else f"{named}: ", bold=True)
     if field.kind is FieldKind.PERSON:
         return blocks.section(label, blocks.mention(str(value)))
-    return blocks.section(label, blocks.text(inert.paragraph(answer_in_words(value), MAX_VALUE, 8)))
+    return blocks.section(label, blocks.text(inert.line(answer_in_words(value), MAX_VALUE) or "…"))
 
 
 def _listed(field: AnswerField, *, headed: bool) -> Iterator[Json]:
@@ -186,11 +189,11 @@ def _listed(field: AnswerField, *, headed: bool) -> Iterator[Json]:
         if headed:
             yield blocks.section(blocks.text(inert.line(field.label, 150), bold=True))
         for number, each in enumerate(field.options, 1):
-            yield blocks.section(blocks.text(f"{number}. "), *blocks.texts(inert.paragraph(each, 3_000, 60)))
+            yield blocks.section(blocks.text(f"{number}. "), *blocks.texts(inert.line(each, 10 * MAX_TEXT)))
 
 
 def _is_numbered(field: AnswerField) -> bool:
-    return any(inert.weight(inert.line(each, 10_000)) > MAX_OPTION for each in field.options)
+    return any(inert.weight(inert.line(each, 10 * MAX_TEXT)) > MAX_OPTION for each in field.options)
 
 
 def _input(at: int, field: AnswerField, *, optional: bool) -> Json:
@@ -244,7 +247,8 @@ def _texts(field: AnswerField, state: Mapping[str, Any]) -> list[str]:
         case FieldKind.ONE_OF | FieldKind.YES_NO:
             chosen = [state.get("selected_option")]
         case FieldKind.SEVERAL_OF:
-            chosen = list(state.get("selected_options") or [])
+            several = state.get("selected_options")
+            chosen = several if isinstance(several, list) else []
         case FieldKind.PERSON:
             chosen = [{"value": state.get("selected_user")}]
         case FieldKind.DATE:
