@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
+from html import unescape
 from typing import Any
 from uuid import UUID
 
@@ -260,3 +261,44 @@ async def test_erased_with_its_question(site: Street) -> None:
     other = await site.program("auditor", ["read"])
     (shown,) = (await other.get("/pending")).json()["items"]
     assert token not in str(shown)
+
+
+HOSTILE = (
+    "<!channel>",
+    "<b>bold</b>",
+    "שלום \u202eabc",
+    "👩\u200d💻 & co",
+    "x" * 9_000,
+    "line\nline",
+    "*it* `code`",
+)
+
+
+async def test_the_page_shows_hostile_options_whole(porch: Porch) -> None:  # noqa: F811
+    """A hundred options of any length and script are there to their end, dead, and the one that was ticked counts."""
+    some = [*HOSTILE, *(f"option {n}" for n in range(93))]
+    properties = {
+        "one": {"enum": some},
+        "some": {"type": "array", "items": {"enum": some}},
+        "<i>": {"type": "string"},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["one", "some"]}
+    request_id = await porch.asked(7, answer_form=AnswerForm.of(schema))
+    reader = await porch.visitor("U0GRACE")
+    await reader.open(f"/inbox/requests/{request_id}")
+    assert reader.page.count('class="tick"') == 200
+    for words in ("<!channel>", "<b>bold</b>", "⟦U+202E⟧", "x" * 9_000, "option 92"):
+        assert unescape(reader.page).count(words) >= 2, words[:20]
+    assert "<b>bold" not in reader.page
+    assert "\u202e" not in reader.page
+    page = f"/inbox/requests/{request_id}/answer"
+    for forged in ({"f0": "100", "f1": "0"}, {"f0": "-1", "f1": "0"}, {"f0": "²", "f1": "0"}, {"f1": "0"}):
+        assert (await reader.send(page, {"revision": "1", **forged})).status_code == 422
+    done = await reader.send(page, {"revision": "1", "f0": "2", "f1": ["4", "99"], "f2": "a\r\nb <script>"})
+    assert done.status_code == 303, done.text
+    view = await porch.house.db.read(views.request_view, UUID(request_id))
+    assert view is not None
+    assert view.answer == {"one": some[2], "some": [some[4], some[99]], "<i>": "a\nb <script>"}
+    await reader.open(f"/inbox/requests/{request_id}")
+    assert "<script>" not in reader.page.partition("<main")[2]
+    assert "\u202e" not in reader.page

@@ -331,6 +331,7 @@ INITIAL = {
     "radio_buttons": "initial_option",
     "checkboxes": "initial_options",
     "multi_static_select": "initial_options",
+    "users_select": "initial_user",
 }
 MAX_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10, "multi_static_select": 100}
 
