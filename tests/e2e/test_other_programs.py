@@ -165,6 +165,39 @@ async def test_a_gate_that_waits_says_where_on_standard_error(actors: Desk) -> N
         assert (gate.returncode, shown) == (0, b"rolled out\n")
 
 
+PROGRAM = """
+import os
+from signoff import ApprovalClient
+
+with ApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"]) as client:
+    print(client.ask("deploy", {"region": "eu"}, timeout="5m").status)
+"""
+
+
+async def test_a_program_that_waits_links_to_its_card(actors: Desk) -> None:
+    """One line on standard error, with the address of the card that answers it."""
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM),
+        env=os.environ | {"SIGNOFF_URL": address(actors.house), "SIGNOFF_KEY": await key(actors.house)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with AsyncExitStack() as stack:
+        stack.callback(_end, program)
+        assert program.stderr is not None
+        line = (await asyncio.wait_for(program.stderr.readline(), PATIENCE_MS / 1000)).decode()
+        assert line.startswith("signoff: waiting for people to decide about deploy · region: eu (request ")
+        link = re.search(r"https://[a-z0-9-]+\.slack\.com(/archives/C0REVIEW/p\d+)$", line)
+        assert link, line
+        await actors.page.goto(actors.house.slack.url + link[1])
+        asked = card(actors.page, "region: eu")
+        await expect(asked).to_be_in_viewport()
+        await go(actors.page, "C0REVIEW", GRACE)
+        await asked.get_by_role("button", name="Approve: ").click()
+        shown, more = await asyncio.wait_for(program.communicate(), PATIENCE_MS / 1000)
+        assert (program.returncode, shown, more) == (0, b"approved\n", b"")
+
+
 async def test_a_plain_card_hides_in_details_and_details_say_why(actors: Desk) -> None:
     """Labels and words instead of names, a count of what is hidden, and behind Details all of it with the reason."""
     page = actors.page
