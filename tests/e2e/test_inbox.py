@@ -221,6 +221,17 @@ async def test_from_one_request_to_the_next(actors: Desk) -> None:
     await expect(actors.page.locator(".row .open").first).to_be_focused()
 
 
+async def test_the_list_returns_to_the_row_that_was_opened(actors: Desk) -> None:
+    """Not to its top: who looks at one request after the other goes on from there."""
+    await actors.sign_in()
+    for table in ("users", "orders", "logs"):
+        await actors.ask(table, 5)
+    await expect(actors.page.locator(".row .open")).to_have_count(3, timeout=PATIENCE_MS)
+    await actors.open("“orders”")
+    await actors.page.get_by_role("link", name="‹ Inbox").click()
+    await expect(actors.page.locator(".row .open", has_text="“orders”")).to_be_focused()
+
+
 async def test_long_lists_are_counted_after_the_page(actors: Desk) -> None:
     """A heading that began with 200+ has the exact number a moment later, and keeps it when the lists change."""
     await actors.porch.multiply(await actors.porch.asked(7))
