@@ -166,7 +166,8 @@ def answered(view: RequestView) -> list[Json]:
         return []
     if not isinstance(value, Mapping):
         return [blocks.quote(blocks.text(inert.paragraph(answer_in_words(value), MAX_VALUE, 8)))]
-    return [blocks.bullets(_line(each, value[each.name]) for each in form.fields if each.name in value)]
+    lines = [_line(each, value[each.name]) for each in form.fields if each.name in value]
+    return [blocks.bullets(lines) if lines else blocks.section(blocks.text(answer_in_words(value)))]
 
 
 def alike(view: RequestView) -> int:
