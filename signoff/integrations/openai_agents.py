@@ -33,7 +33,7 @@ from typing import Any, Protocol, cast
 from signoff.integrations.extras import missing_framework
 
 try:
-    from agents import Agent, AgentHooks, FunctionTool, Runner, RunState
+    from agents import Agent, AgentHooks, FunctionTool, Runner, RunState, function_tool
     from agents.agent import AgentBase
     from agents.agent_tool_state import peek_agent_tool_run_result
     from agents.exceptions import UserError
@@ -57,9 +57,10 @@ from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, Claime
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import WaitLimit
 from signoff.durations import Duration
-from signoff.errors import CollaborationError, MalformedArguments, SignoffError
+from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.tool_calls import (
     TIMEOUT,
+    UNUSABLE,
     CallName,
     CallOutcome,
     all_outcomes,
@@ -70,6 +71,7 @@ from signoff.integrations.tool_calls import (
     with_note,
 )
 from signoff.json_form import CHANGED, difference, dumps_of_model, filled, shown_path, stable_form
+from signoff.sessions import session_named
 
 Call = tuple[str | None, str, str, bytes]
 """Run, call id and exact action: models repeat call ids across runs."""
@@ -284,6 +286,40 @@ class OpenAIApprovals:
             timeout=limit,
             facts=self._facts,
         )
+
+
+def ask_people(
+    client: AsyncApprovalClient, *, timeout: Duration | None = None, session: str | None = None
+) -> FunctionTool:
+    """Return a tool with which a model asks people for one of some options, or in their own words.
+
+    ``timeout`` is how long it waits, by default as long as policy says, or an hour; ``session`` names the conversation.
+    It waits within the tool, so a killed program asks again. What people answer authorises nothing.
+    """
+    limit = WaitLimit.of(timeout, TIMEOUT)
+
+    async def ask_people(question: str, options: list[str] | None = None) -> str:
+        """Ask people a question and wait for their answer, which may take long.
+
+        Args:
+            question: What you need to know, with all that people need to answer it.
+            options: The answers to choose from; people may answer otherwise. None lets them write.
+        """
+        wanted: dict[str, Any] = {"options": options} if options else {"form": _FREE_TEXT}
+        try:
+            answer = await client.ask_for(question, timeout=limit, session=session_named(session), **wanted)
+        except (CollaborationError, TimeoutError) as silence:
+            return f"There is no answer: {silence}. Do not assume one."
+        except ApiError as refused:
+            if refused.status != UNUSABLE:
+                raise
+            return f"Nobody was asked: {refused}"
+        return f"People answered: {answer.value if options else answer.value['answer']}"
+
+    return function_tool(ask_people)
+
+
+_FREE_TEXT = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 
 
 def _words(earlier: AttemptOutcome) -> str:

@@ -29,6 +29,7 @@ from signoff.sessions import session_named
 log = logging.getLogger("signoff.client")
 
 DENIED = 403
+UNUSABLE = 422
 
 TIMEOUT = "1h"
 """How long to wait where neither the program nor policy says."""
