@@ -164,7 +164,7 @@ def answered(view: RequestView) -> list[Json]:
     form, value = view.answer_form, view.answer
     if form is None or value is None:
         return []
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not value:
         return [blocks.quote(blocks.text(inert.paragraph(answer_in_words(value), MAX_VALUE, 8)))]
     lines = [_line(each, value[each.name]) for each in form.fields if each.name in value]
     return [blocks.bullets(lines) if lines else blocks.section(blocks.text(answer_in_words(value)))]
