@@ -124,7 +124,10 @@ def read_question(entries: Mapping[str, Any], form: AnswerForm, own: object = No
 
 
 def read_entry(field: AnswerField, texts: Sequence[str]) -> Any:
-    """What was entered, as the form's `read` takes it; None if nothing was. Options come as their numbers."""
+    """What was entered, as the form's `read` takes it; None if nothing was. Options come as their numbers.
+
+    Raises UnfitAnswer.
+    """
     first = texts[0] if texts else ""
     match field.kind:
         case FieldKind.ONE_OF:
@@ -261,9 +264,10 @@ def _texts(field: AnswerField, state: Mapping[str, Any]) -> list[str]:
 
 
 def _option(field: AnswerField, number: str) -> str:
-    """What is no number of an option is left to the form, which refuses it."""
-    known = number.isdecimal() and len(number) < 4 and int(number) < len(field.options)
-    return field.options[int(number)] if known else f"option {number}"
+    """Raises UnfitAnswer for what is no number of an option, which a choice would take for own words."""
+    if number.isdecimal() and len(number) < 4 and int(number) < len(field.options):
+        return field.options[int(number)]
+    raise UnfitAnswer({field.name: "This must be one of the options."})
 
 
 def _number(typed: str) -> Any:
