@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import re
+import copy
+from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from agent.domain.answers import PERSON, AnswerForm
 from agent.store import views
-from slackbot.cards import ACTION_CHOOSE, ACTION_GIVE_ANSWER, ACTION_REJECT
+from agent.usecases import requests
+from signoff.values import Person
+from slackbot.cards import (
+    ACTION_APPROVE,
+    ACTION_CHOOSE,
+    ACTION_GIVE_ANSWER,
+    ACTION_REJECT,
+    CALLBACK_EDIT,
+    ButtonValue,
+)
 from slackbot.cards.question import FIELD, INPUT, OTHER
+from slackbot.cards.values import CALLBACK_ANSWER
+from tests.integration.asking import TEAM, Asked
 from tests.integration.listeners.conftest import House
+from tests.integration.listeners.test_enterprise_grid import HANA, hana_joins
 
 REGION = AnswerForm.of({"enum": ["eu", "us"]})
 ORDER = AnswerForm.of(
@@ -172,3 +187,148 @@ async def test_unusual_options_are_offered_whole(house: House, options: list[str
     else:
         await grace.click(card, ACTION_CHOOSE[1])
     assert await answer_of(house, asked.request_id) == ("answered", options[1])
+
+
+Forge = Callable[[dict[str, Any], Asked, House], Any]
+
+
+def pressed(action_id: str) -> Forge:
+    def forge(payload: dict[str, Any], asked: Asked, house: House) -> None:
+        payload["actions"][0]["action_id"] = action_id
+
+    return forge
+
+
+def valued(**changes: Any) -> Forge:
+    """A button whose value names another revision or nonce."""
+
+    def forge(payload: dict[str, Any], asked: Asked, house: House) -> None:
+        named: dict[str, Any] = {"nonce": asked.nonce, "request_id": asked.request_id, "revision": 1}
+        payload["actions"][0]["value"] = str(ButtonValue(**(named | changes)))
+
+    return forge
+
+
+async def of_another_question(payload: dict[str, Any], asked: Asked, house: House) -> None:
+    """The nonce of another card beside this request's id."""
+    elsewhere, _ = await house.asked(answer_form=REGION)
+    valued(nonce=elsewhere.nonce)(payload, asked, house)
+
+
+async def from_anothers_home(payload: dict[str, Any], asked: Asked, house: House) -> None:
+    """Linus's own button, pressed by Grace."""
+    nonce = await requests.create_place(house.db, asked.request_id, "home", Person(TEAM, "U0LINUS"))
+    valued(nonce=nonce)(payload, asked, house)
+    payload["container"] = {"type": "view", "view_id": "V0000000000"}
+    payload["view"] = {"id": "V0000000000", "type": "home", "state": {"values": {}}}
+    for name in ("channel", "message", "response_url"):
+        payload.pop(name, None)
+
+
+def elsewhere(payload: dict[str, Any], asked: Asked, house: House) -> None:
+    """The card's button, copied into another channel."""
+    payload["channel"] = payload["channel"] | {"id": "C0AGENTS"}
+    payload["container"] = payload["container"] | {"channel_id": "C0AGENTS"}
+
+
+ON_A_QUESTION: dict[str, Forge] = {
+    "approve": pressed(ACTION_APPROVE),
+    "an option that it has not": pressed(ACTION_CHOOSE[3]),
+    "another revision": valued(revision=2),
+    "a revision before the first": valued(revision=0),
+    "another nonce": valued(nonce="n0nce_n0nce-n0nce_n0nce"),
+    "another request": valued(request_id=UUID(int=7)),
+    "the nonce of another question": of_another_question,
+    "another person's Home": from_anothers_home,
+    "another channel": elsewhere,
+}
+ON_AN_ACTION: dict[str, Forge] = {
+    "an option": pressed(ACTION_CHOOSE[0]),
+    "the last option": pressed(ACTION_CHOOSE[-1]),
+    "the form": pressed(ACTION_GIVE_ANSWER),
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "forge"),
+    [
+        *(pytest.param(REGION, each, id=f"question: {name}") for name, each in ON_A_QUESTION.items()),
+        *(pytest.param(None, each, id=f"action: {name}") for name, each in ON_AN_ACTION.items()),
+    ],
+)
+async def test_forged_buttons_decide_nothing(
+    http_house: House, wanted: AnswerForm | None, forge: Forge
+) -> None:
+    """A reviewer's press with a forged kind, option, revision or place is answered, and nothing is decided."""
+    house = http_house
+    asked, card = await house.asked(answer_form=wanted)
+    button = ACTION_APPROVE if wanted is None else ACTION_CHOOSE[0]
+    payload = copy.deepcopy(house.slack.person("U0GRACE").click_payload(card, button))
+    made = forge(payload, asked, house)
+    if made is not None:
+        await made
+    assert (await house.slack.deliveries.interactive(payload)).acked
+    assert house.rows("SELECT DISTINCT status::text FROM approval_request") == [("waiting",)]
+    assert house.rows("SELECT count(*) FROM vote") == [(0,)]
+    assert (await house.slack.person("U0GRACE").click(card, button)).acked  # the true one counts
+    assert await house.status(asked.request_id) == ("approved" if wanted is None else "answered")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "callback", "values"),
+    [
+        (REGION, "signoff:approve_modal", {"signoff:reason": {"signoff:reason_input": {"value": "because"}}}),
+        (REGION, CALLBACK_EDIT, {"signoff:edit:0": {"signoff:field": {"value": "40"}}}),
+        (REGION, CALLBACK_ANSWER, {f"{FIELD}0": {INPUT: {"selected_option": {"value": "2"}}}}),
+        (REGION, CALLBACK_ANSWER, {f"{FIELD}1": {INPUT: {"selected_option": {"value": "0"}}}}),
+        (REGION, CALLBACK_ANSWER, {}),
+        (None, CALLBACK_ANSWER, {f"{FIELD}0": {INPUT: {"selected_option": {"value": "0"}}}}),
+    ],
+)
+async def test_forged_forms_decide_nothing(
+    http_house: House, wanted: AnswerForm | None, callback: str, values: dict[str, Any]
+) -> None:
+    """A submission of another kind of form, or of options that were not offered, decides nothing."""
+    house = http_house
+    asked, card = await house.asked(answer_form=wanted)
+    button = ACTION_APPROVE if wanted is None else ACTION_CHOOSE[0]
+    click = house.slack.person("U0GRACE").click_payload(card, button)
+    view = {
+        "id": "V0000000000",
+        "type": "modal",
+        "callback_id": callback,
+        "private_metadata": f"{ButtonValue(asked.nonce, asked.request_id, 1)} C0REVIEW {card['ts']}",
+        "state": {"values": values},
+        "blocks": [{"type": "input", "block_id": name} for name in (values or {f"{FIELD}0": {}})],
+        "previous_view_id": None,
+    }
+    kept = ("user", "team", "api_app_id", "token", "trigger_id", "enterprise", "is_enterprise_install")
+    submitted = {"type": "view_submission", "view": view, **{name: click[name] for name in kept}}
+    assert (await house.slack.deliveries.interactive(submitted)).acked
+    assert await house.status(asked.request_id) == "waiting"
+    assert house.rows("SELECT count(*) FROM vote") == [(0,)]
+
+
+async def test_a_removed_reviewer_and_a_member_of_the_grid(house: House) -> None:
+    """Who left the group no longer answers; a member at home in another workspace does, as one person."""
+    hana_joins(house)
+    asked, card = await house.asked(answer_form=REGION)
+    house.slack.workspace.usergroups["S0FINANCE"].users.remove("U0LINUS")
+    house.ctx.directory.forget("U0LINUS")
+    await house.slack.person("U0LINUS").click(card, ACTION_CHOOSE[0])
+    assert await answer_of(house, asked.request_id) == ("waiting", None)
+    await house.slack.person("U0HANA").click(card, ACTION_CHOOSE[1])
+    assert await answer_of(house, asked.request_id) == ("answered", "us")
+    assert house.rows("SELECT team_id, user_id FROM vote") == [(TEAM, "U0HANA")]
+
+
+async def test_a_requester_of_the_grid_answers_their_own_question(house: House) -> None:
+    """The requester is one person, whichever workspace Slack names with the press."""
+    hana_joins(house)
+    house.slack.workspace.usergroups["S0FINANCE"].users.remove("U0HANA")
+    mine = AnswerForm.of({"enum": ["eu", "us"]}, answerers=["requester"])
+    asked, card = await house.asked(answer_form=mine, requester=HANA)
+    await house.slack.person("U0GRACE").click(card, ACTION_CHOOSE[0])
+    assert await answer_of(house, asked.request_id) == ("waiting", None)
+    await house.slack.person("U0HANA").click(card, ACTION_CHOOSE[1])
+    assert await answer_of(house, asked.request_id) == ("answered", "us")

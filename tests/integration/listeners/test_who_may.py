@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from agent.domain.answers import AnswerForm
 from agent.domain.rules import Rule
 from agent.usecases import requests
 from signoff.values import Action, Person
-from slackbot.cards import ACTION_APPROVE, CALLBACK_EDIT, ButtonValue
+from slackbot.cards import ACTION_APPROVE, ACTION_CHOOSE, CALLBACK_EDIT, ButtonValue
+from slackbot.cards.question import FIELD, INPUT
+from slackbot.cards.values import CALLBACK_ANSWER
 from tests.integration.asking import TEAM, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
@@ -116,7 +119,12 @@ Way = Callable[[House, Asked, Json, Who], Awaitable[Json]]
 
 
 async def on_the_card(house: House, asked: Asked, card: Json, who: Who) -> Json:
-    return _by(who, house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE))
+    return _by(who, house.slack.person("U0GRACE").click_payload(card, _deciding(card)))
+
+
+def _deciding(card: Json) -> str:
+    """The button on the card that decides at once."""
+    return ACTION_CHOOSE[0] if ACTION_CHOOSE[0] in str(card) else ACTION_APPROVE
 
 
 def on_own(surface: str) -> Way:
@@ -149,7 +157,7 @@ def through_a_form(callback_id: str, surface: str, values: Json) -> Way:
             "blocks": [{"type": "input", "block_id": name} for name in values],
             "previous_view_id": None,
         }
-        click = _by(who, house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE))
+        click = _by(who, house.slack.person("U0GRACE").click_payload(card, _deciding(card)))
         kept = ("user", "team", "api_app_id", "token", "trigger_id", "enterprise", "is_enterprise_install")
         return {"type": "view_submission", "view": view, **{name: click[name] for name in kept}}
 
@@ -220,6 +228,45 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
         if refused:
             assert not LOOKED_UP, way
             assert house.rows("SELECT count(*) FROM vote WHERE request_id = %s", asked.request_id) == [(0,)]
+
+
+REGION = AnswerForm.of({"enum": ["eu", "us"]})
+CHOSEN = {f"{FIELD}0": {INPUT: {"type": "radio_buttons", "selected_option": {"value": "0"}}}}
+ANSWERING: dict[str, Way] = {
+    "an option on the card": on_the_card,
+    "an option in the details": on_own("modal"),
+    "an option in Home": on_own("home"),
+    **{
+        f"the form, {each}": through_a_form(CALLBACK_ANSWER, each, CHOSEN)
+        for each in ("channel", "modal", "home")
+    },
+}
+# Whoever had a part in it may answer: an answer authorises nothing.
+ANSWERERS = {name: who for name, who in PEOPLE.items() if not who.involvement and who.trouble != "hang"}
+
+
+@pytest.mark.parametrize("name", ANSWERERS)
+async def test_every_door_judges_who_answers_alike(http_house: House, name: str) -> None:
+    """By an option or the form, from the card, the details or Home: the same people answer, and the requester."""
+    house, who = http_house, ANSWERERS[name]
+    workplace(house)
+    # The requester may answer, and is there even where the checkpoint's group is empty.
+    refusal = {"self_review": None, "no_reviewers": "not_a_reviewer"}.get(who.refusal or "", who.refusal)
+    asked: Any = None
+    card: Any = None
+    for times, (way, make) in enumerate(ANSWERING.items(), 1):
+        if asked is None or refusal is None:
+            asked, card = await house.asked(who.terms, answer_form=REGION)
+        payload = await make(house, asked, card, who)
+        in_trouble(house, who)
+        assert (await house.slack.deliveries.interactive(payload)).acked, way
+        house.slack.faults.clear()
+        assert await house.status(asked.request_id) == ("waiting" if refusal else "answered"), way
+        assert _refusals(house, asked) == ([(refusal,)] * times if refusal else []), way
+        stored = (
+            "SELECT v.user_id FROM answer AS w JOIN vote AS v ON v.id = w.vote_id WHERE w.request_id = %s"
+        )
+        assert house.rows(stored, asked.request_id) == ([] if refusal else [(who.user,)]), way
 
 
 @pytest.mark.parametrize("user", ["U0GRACE", "U0ADA"])

@@ -18,9 +18,9 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.run import CallView, RunStatus
-from agent.usecases import audit
+from agent.usecases import audit, requests
 from agent.usecases.requests import VoteOutcome
-from signoff import ask, function_agent
+from signoff import ask, function_agent, step, tool
 from signoff.errors import UnusableForm
 from signoff.values import Person
 from tests.integration import alone
@@ -306,3 +306,56 @@ async def test_policy_refuses_questions_and_bounds_their_number(
         if expected == "answered":
             await answered(s, run_id, "eu")
         assert (await s.run(run_id)).answer == expected
+
+
+GATED: list[str] = []
+
+
+@tool(requires_approval=True)
+def deploy(region: str) -> str:
+    """Deploy to a region."""
+    GATED.append(region)
+    return f"deployed to {region}"
+
+
+@function_agent(tools=[deploy])
+async def chosen(task: str) -> str:
+    region = (await ask("Deploy where? Your answer deploys.", options=["eu", "us"])).require()
+    return str(await step(deploy, region=region))
+
+
+async def test_an_answer_makes_no_gated_tool_run(stage: Any) -> None:
+    """A tool with what people answered meets policy as always: they are asked, and it runs with an approval only."""
+    GATED.clear()
+    s = await stage(chosen)
+    run_id = await s.go("chosen", "x")
+    await answered(s, run_id, "us")
+    assert GATED == []
+    assert (await s.run(run_id)).status is RunStatus.PENDING_APPROVAL
+    assert await s.sql("SELECT FROM execution") == []
+    (call,) = [call for call in await s.calls(run_id) if call.tool == "deploy"]
+    request = await s.request(call)
+    assert (request.is_question, request.action.arguments) == (False, {"region": "us"})
+    said = AnswerForm.of({"enum": ["us"]}).read("us")
+    standing = Standing(REVIEWER, frozenset({"channel"}))
+    forged = Ballot(request.id, 1, Verdict.ANSWER, standing, {REVIEWER: standing}, "test", answer=said)
+    with pytest.raises(Refused):
+        await alone.vote(s.db, forged)
+    await s.play()
+    assert GATED == []
+    await s.approve(call)
+    assert GATED == ["us"]
+    assert "deployed to us" in ((await s.run(run_id)).answer or "")
+
+
+async def test_an_answer_to_a_dead_question_reaches_no_function(stage: Any) -> None:
+    """Once a question is withdrawn, its function goes on without a value, and a late answer changes nothing."""
+    s = await stage(region)
+    run_id = await s.go("region", "x")
+    request = await the_request(s, run_id)
+    assert await requests.withdraw(s.db, request.id, ASKER, "not needed")
+    await s.play()
+    with pytest.raises(Refused) as refused:
+        await answered(s, run_id, "us")
+    assert refused.value.code is Refusal.WITHDRAWN
+    assert (await s.run(run_id)).answer == "withdrawn: None (not needed)"
