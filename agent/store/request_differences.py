@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
+from agent.domain.answers import AnswerForm
 from agent.store import consent_terms
 from agent.store.row_comparison import Comparison, by_terms, differing
+from signoff.canonical import parse_checked
+from signoff.errors import MalformedArguments
 
 _SUBJECTS = text("""
 SELECT s.subject, 0 AS seq, 'has no chain' AS what
@@ -48,14 +52,14 @@ WHERE recorded.seq IS NULL OR stored.n IS NULL OR recorded.digest IS DISTINCT FR
 _VOTES = text("""
 WITH recorded AS (
     SELECT subject, actor, detail -> 'verdict' AS verdict, detail -> 'revision' AS revision,
-           detail ->> 'answer' AS answer, count(*) AS votes, max(seq) AS seq
-    FROM audit_event WHERE event = 'vote.cast' GROUP BY 1, 2, 3, 4, 5
+           detail -> 'answer' AS answer, detail -> 'own_words' AS own_words, count(*) AS votes, max(seq) AS seq
+    FROM audit_event WHERE event = 'vote.cast' GROUP BY 1, 2, 3, 4, 5, 6
 ), stored AS (
     SELECT 'request:' || v.request_id AS subject, 'slack:' || team_id || '/' || user_id AS actor,
            to_jsonb(CAST(verdict AS text)) AS verdict, to_jsonb(revision) AS revision,
-           encode(CASE WHEN w.erased_at IS NULL THEN sha256(w.value) ELSE w.digest END, 'hex') AS answer,
-           count(*) AS votes
-    FROM vote AS v LEFT JOIN answer AS w ON w.vote_id = v.id GROUP BY 1, 2, 3, 4, 5
+           to_jsonb(encode(CASE WHEN w.erased_at IS NULL THEN sha256(w.value) ELSE w.digest END, 'hex')) AS answer,
+           to_jsonb(w.own_words) AS own_words, count(*) AS votes
+    FROM vote AS v LEFT JOIN answer AS w ON w.vote_id = v.id AND w.request_id = v.request_id GROUP BY 1, 2, 3, 4, 5, 6
 )
 SELECT coalesce(recorded.subject, stored.subject) AS subject, coalesce(recorded.seq, 0) AS seq,
        left(coalesce(recorded.actor, stored.actor), 100) || ': ' || coalesce(recorded.votes, 0) || ' votes "'
@@ -65,8 +69,10 @@ SELECT coalesce(recorded.subject, stored.subject) AS subject, coalesce(recorded.
              THEN left(CAST(coalesce(recorded.revision, stored.revision) AS text), 20) ELSE '?' END
            || ' are on record, ' || coalesce(stored.votes, 0) || ' are stored' AS what
 FROM recorded FULL JOIN stored
-    ON (recorded.subject, recorded.actor, recorded.verdict, recorded.revision, coalesce(recorded.answer, ''))
-     = (stored.subject, stored.actor, stored.verdict, stored.revision, coalesce(stored.answer, ''))
+    ON (recorded.subject, recorded.actor, recorded.verdict, recorded.revision)
+     = (stored.subject, stored.actor, stored.verdict, stored.revision)
+   AND (coalesce(recorded.answer, 'null'), coalesce(recorded.own_words, 'null'))
+     = (coalesce(stored.answer, 'null'), coalesce(stored.own_words, 'null'))
 WHERE recorded.votes IS DISTINCT FROM stored.votes
 """)
 # Only a later vote of the same person on the same request supersedes a vote.
@@ -163,6 +169,18 @@ FROM approval_request AS r LEFT JOIN LATERAL (
     ORDER BY seq DESC LIMIT 1) AS e ON true
 WHERE r.id > :after ORDER BY r.id LIMIT :page
 """)
+# As text: PostgreSQL writes a large double out as digits, which are read as a double again. An erased form is left out.
+_FORMS = text("""
+SELECT r.id, 'request:' || r.id AS subject, coalesce(e.seq, 0) AS seq,
+       'what it asks for is not that on record' AS what, CAST(r.answer_form AS text) AS answer_form,
+       CASE jsonb_typeof(e.form) WHEN 'string' THEN left(e.form #>> '{}', 65) END AS terms_recorded
+FROM approval_request AS r LEFT JOIN LATERAL (
+    SELECT seq, detail -> 'answer_form' AS form FROM audit_event
+    WHERE subject = 'request:' || r.id AND event = 'request.opened' ORDER BY seq LIMIT 1) AS e ON true
+WHERE r.id > :after AND (r.answer_form IS NOT NULL OR e.form IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM request_revision WHERE request_id = r.id AND erased_at IS NOT NULL)
+ORDER BY r.id LIMIT :page
+""")
 _ESCALATIONS = text("""
 WITH recorded AS (
     SELECT subject, seq, row_number() OVER (PARTITION BY subject ORDER BY seq) AS nth FROM audit_event
@@ -186,9 +204,21 @@ WHERE e.event = 'request.opened'
        OR (c.ask_no = r.ask_no AND e.detail -> 'executor' IS DISTINCT FROM to_jsonb(CAST(c.executor AS text))))
 """)
 
+
+def _form_digest(row: Row[Any]) -> str:
+    """Raises ValueError for a form that cannot be read."""
+    if row.answer_form is None:
+        return ""
+    try:
+        return AnswerForm.stored(parse_checked(row.answer_form.encode())).digest
+    except (MalformedArguments, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
 COMPARISONS: Mapping[str, Comparison] = {
     "subjects": partial(differing, _SUBJECTS),
     "terms of consent": by_terms(_TERMS, lambda row: consent_terms.stored(row).digest),
+    "what questions ask for": by_terms(_FORMS, _form_digest),
     "escalations": partial(differing, _ESCALATIONS),
     "executors": partial(differing, _EXECUTORS),
     "revisions": partial(differing, _REVISIONS),

@@ -379,8 +379,8 @@ def _vote_detail(ballot: Ballot) -> dict[str, object]:
         "revision": ballot.revision,
         "path": ballot.path,
     }
-    said = _said(ballot)
-    detail |= {"answer": said} if said else {}
+    if said := ballot.answer:
+        detail |= {"answer": said.digest.hex(), "own_words": said.own_words}
     return detail | ({"principal": ballot.principal} if ballot.principal else {})
 
 
