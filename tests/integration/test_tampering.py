@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.database.pools import Database
+from agent.domain.answers import AnswerForm
 from agent.domain.audit import event_hash, genesis
 from agent.domain.request import ExecutionStatus
 from agent.usecases import audit, requests
@@ -149,6 +150,58 @@ async def test_manipulations_are_found(database: Database, owner: Owner, manipul
     shown = (await audit.find_problems(database))[1]
     assert bool(shown) == (manipulation not in BEHIND_THE_HEADS)
     assert (await audit.find_problems(database, kept))[1]
+
+
+OF_ANSWERS: dict[str, Callable[[Owner], None]] = {
+    "another value": statements(
+        """UPDATE answer SET value = '"us"', digest = sha256('"us"') WHERE value = '"the moon"'"""
+    ),
+    "a value that is not its digest's": statements(
+        "ALTER TABLE answer DROP CONSTRAINT ck_answer_digest_of_value", """UPDATE answer SET value = '"us"'"""
+    ),
+    "a digest of an erased value": statements(
+        "UPDATE answer SET value = '', erased_at = now(), digest = sha256('x')"
+    ),
+    "words that nobody wrote": statements("UPDATE answer SET own_words = false"),
+    "of another question": statements("UPDATE answer SET request_id = gen_random_uuid()"),
+    "removed": statements("DELETE FROM answer"),
+    "invented": statements(
+        "DELETE FROM answer",
+        """INSERT INTO answer (vote_id, request_id, value, digest, own_words, created_at)
+           SELECT id, request_id, '"us"', sha256('"us"'), false, now() FROM vote""",
+    ),
+    "another option": statements(
+        """UPDATE approval_request SET answer_form = jsonb_set(answer_form, '{schema,enum,0}', '"moon"')"""
+    ),
+    "others who answer": statements(
+        """UPDATE approval_request SET answer_form = jsonb_set(answer_form, '{answerers}', '["U0EVE"]')"""
+    ),
+    "a form that cannot be read": statements("UPDATE approval_request SET answer_form = '{}'"),
+    "a number beyond a double": statements(
+        "UPDATE approval_request SET answer_form = jsonb_set(answer_form, '{schema,x}', to_jsonb(1e400))"
+    ),
+    "no form": statements(
+        "UPDATE approval_request SET answer_form = NULL, status = 'approved' WHERE status = 'answered'"
+    ),
+}
+
+
+@pytest.mark.parametrize("manipulation", OF_ANSWERS)
+async def test_manipulated_answers_are_found(database: Database, owner: Owner, manipulation: str) -> None:
+    """A changed, moved, removed or invented answer, and a question that asks for something else, is an alarm."""
+    schema = {"enum": ["eu", "us"]}
+    numbers = {"a": {"type": "number", "minimum": -1e308, "maximum": 1e22, "examples": [1.0, -0.0, 5e-324]}}
+    form = AnswerForm.of(schema, answers_required=2)
+    asked = await ask(database, answer_form=form)
+    others = [reviewer(GRACE), reviewer(LINUS)]
+    for each in others:
+        await alone.vote(database, ballot(asked, each, "answer", others, answer=form.read("the moon")))
+    await ask(database, answer_form=AnswerForm.of({"type": "object", "properties": numbers}))
+    assert (await audit.find_problems(database))[1] == []
+    with owner.transaction():
+        owner.execute("SET LOCAL session_replication_role = replica")
+        OF_ANSWERS[manipulation](owner)
+    assert str(asked.request_id) in str((await audit.find_problems(database))[1])
 
 
 async def test_votes_beside_are_no_alarm(database: Database) -> None:
