@@ -284,6 +284,12 @@ WHERE request_id = ANY(:ids) AND erased_at IS NULL"""),
     text(
         "UPDATE answer SET value = '', erased_at = now() WHERE request_id = ANY(:ids) AND erased_at IS NULL"
     ),
+    # A choice of the note alone: every reader of a form can read it.
+    text("""
+UPDATE approval_request AS r SET answer_form = r.answer_form || jsonb_build_object(
+    'schema', jsonb_build_object('enum', jsonb_build_array(v.description)), 'order', CAST('[]' AS jsonb))
+FROM request_revision AS v
+WHERE v.request_id = r.id AND v.n = r.revision AND r.id = ANY(:ids) AND r.answer_form IS NOT NULL"""),
     text("UPDATE execution SET result = NULL, error = NULL, late_result = NULL WHERE request_id = ANY(:ids)"),
     _FORGET_OF_REQUESTS,
 )

@@ -54,6 +54,7 @@ DROP FUNCTION outcome_is_decided();
 DROP FUNCTION answer_only_erased();
 DROP FUNCTION vote_only_superseded();
 DROP FUNCTION revision_only_erased();
+DROP FUNCTION answer_form_only_erased();
 DROP FUNCTION refuse_change();
 
 DROP TYPE notice_kind;

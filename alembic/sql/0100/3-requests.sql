@@ -108,12 +108,30 @@ CREATE TRIGGER approval_request_terms_stay
     AFTER UPDATE ON approval_request
     FOR EACH ROW WHEN (
         (OLD.policy, OLD.policy_digest, OLD.principal, OLD.client_id, OLD.call_id, OLD.approvals_required,
-         OLD.checkpoint_id, OLD.team_id, OLD.answer_form)
+         OLD.checkpoint_id, OLD.team_id)
         IS DISTINCT FROM
         (NEW.policy, NEW.policy_digest, NEW.principal, NEW.client_id, NEW.call_id, NEW.approvals_required,
-         NEW.checkpoint_id, NEW.team_id, NEW.answer_form)
+         NEW.checkpoint_id, NEW.team_id)
         OR (OLD.requester_team_id, OLD.requester_user_id) IS DISTINCT FROM (NEW.requester_team_id, NEW.requester_user_id))
     EXECUTE FUNCTION refuse_change('the terms of a request stay as they were opened');
+-- Its texts are erased after the revision that people were shown, which only the owner can do.
+CREATE FUNCTION answer_form_only_erased() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    note text := (SELECT description FROM request_revision
+                  WHERE request_id = OLD.id AND n = OLD.revision AND erased_at IS NOT NULL);
+BEGIN
+    IF note IS NULL OR OLD.status = 'waiting' OR NEW.answer_form IS DISTINCT FROM OLD.answer_form
+       || jsonb_build_object('schema', jsonb_build_object('enum', jsonb_build_array(note)), 'order', '[]'::jsonb) THEN
+        RAISE EXCEPTION 'UPDATE of approval_request is refused: what a question asks for is final'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER approval_request_answer_form_only_erased
+    BEFORE UPDATE OF answer_form ON approval_request
+    FOR EACH ROW WHEN (OLD.answer_form IS DISTINCT FROM NEW.answer_form)
+    EXECUTE FUNCTION answer_form_only_erased();
 CREATE TRIGGER approval_request_key_stays
     BEFORE UPDATE OF api_key_id ON approval_request
     FOR EACH ROW EXECUTE FUNCTION refuse_change('the key that opened a request never changes');
