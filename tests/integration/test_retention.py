@@ -13,9 +13,10 @@ import pytest
 from agent.database.address import Address
 from agent.database.errors import DatabaseUnusable
 from agent.database.pools import Database
-from agent.domain.request import ExecutionStatus
+from agent.domain.answers import AnswerForm
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_list import RequestKind
-from agent.domain.run import RunStatus, Turn
+from agent.domain.run import CallExecutor, RunStatus, Turn
 from agent.store import views
 from agent.usecases import audit, calls, grants, requests, retention, runs
 from agent.usecases.calls import Outcome
@@ -26,8 +27,10 @@ from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
+    LINUS,
     Asked,
     ask,
+    asked_as,
     ballot,
     claim_approved,
     column,
@@ -328,3 +331,67 @@ async def test_two_at_once_erase_everything_once(database: Database, as_owner: D
 def test_addresses_hide_their_password() -> None:
     """The refusal names the database without its password."""
     assert "pw" not in str(Address.read("postgresql://u:pw@h/d"))
+
+
+@pytest.mark.parametrize("form_kind", ["a choice", "a form"])
+async def test_an_answer_is_erased_with_its_question(
+    database: Database, as_owner: Database, owner: psycopg.Connection, form_kind: str
+) -> None:
+    """Value, options, labels and what the function proposed go; digests stay, and every reader and the chain hold."""
+    if form_kind == "a choice":
+        schema: dict[str, object] = {"enum": [f"option {SECRET}", "us"]}
+        value: object = f"own {SECRET}"
+    else:
+        schema = {
+            "type": "object",
+            "properties": {"a": {"type": "string", "title": SECRET, "description": SECRET}},
+        }
+        value = {"a": f"own {SECRET}"}
+    form = AnswerForm.of(schema, answers_required=2)
+    new = programs_question(
+        rule(), answer_form=form, executor=CallExecutor.NONE, description=f"Which? {SECRET}"
+    )
+    opened = await requests.open(database, new)
+    asked = await asked_as(database, opened.request_id, opened.request_id, opened.request_id)
+    others = [reviewer(GRACE), reviewer(LINUS)]
+    for each in others:
+        await alone.vote(database, ballot(asked, each, "answer", others, answer=form.read(value)))
+    digest = form.read(value).digest
+    await _erase(as_owner)
+    assert SECRET not in await _everything(owner)
+    assert SECRET.encode().hex() not in await _everything(owner)
+    kept = owner.execute(
+        "SELECT digest, length(value), own_words, erased_at IS NOT NULL FROM answer"
+    ).fetchall()
+    assert kept == [(digest, 0, True, True)] * 2
+    assert (await audit.find_problems(database))[1] == []
+    view = await database.read(views.request_view, asked.request_id)
+    assert view is not None
+    assert (view.status, view.answer, view.answer_form is not None) == (RequestStatus.ANSWERED, None, True)
+    card = str(cards.request_card(view).blocks)
+    assert "Answered" in card
+    assert "U0LINUS" in card
+    assert "erased on" in card
+    assert cards.request_details(view)
+    async with database.connection() as connection:
+        assert await views.requests_of(connection, ADA)
+        assert await views.found_requests(connection, "T0SIGNOFF", RequestKind.DECIDED)
+    assert await _erase(as_owner) == ErasureCounts()
+    with pytest.raises(psycopg.errors.RestrictViolation):
+        owner.execute("UPDATE answer SET value = '\"us\"', digest = sha256('\"us\"'), erased_at = NULL")
+
+
+async def test_a_waiting_questions_form_is_not_erased(database: Database, owner: psycopg.Connection) -> None:
+    """What people are being asked for stays, and so does what was asked for once it is not erased as a whole."""
+    form = AnswerForm.of({"enum": ["eu", "us"]})
+    asked = await ask(database, answer_form=form)
+    erased = '{"schema": {"enum": ["erased"]}, "order": []}'
+    erase = f"UPDATE approval_request SET answer_form = answer_form || '{erased}'"
+    for status in ("waiting", "answered"):
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            owner.execute(erase)
+        if status == "waiting":
+            await alone.vote(database, ballot(asked, reviewer(GRACE), "answer", answer=form.read("eu")))
+    view = await database.read(views.request_view, asked.request_id)
+    assert view is not None
+    assert view.answer_form == form
