@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import Postgres
+from tests.integration.crash.by_answers import BY_ANSWERS, die_by_answers
 from tests.integration.crash.by_program import BY_PROGRAM, die_by_a_program
 from tests.integration.crash.deaths import EVERY, die_and_recover
 from tests.integration.crash.street import street
@@ -68,6 +69,18 @@ async def test_a_death_while_a_program_executes(postgres: Postgres, tmp_path: Pa
     def shifted(number: int) -> Play:
         first = number % len(BY_PROGRAM)
         return partial(die_by_a_program, deaths=(*BY_PROGRAM[first:], *BY_PROGRAM[:first]))
+
+    plays = {f"round-{n}": shifted(n) for n in range(full(30))}
+    await side_by_side(plays, postgres, tmp_path)
+
+
+@pytest.mark.stress
+async def test_a_death_while_people_answer(postgres: Postgres, tmp_path: Path) -> None:
+    """Killed at each step between question and decision: each answer counts once, and its function has the value."""
+
+    def shifted(number: int) -> Play:
+        first = number % len(BY_ANSWERS)
+        return partial(die_by_answers, deaths=(*BY_ANSWERS[first:], *BY_ANSWERS[:first]))
 
     plays = {f"round-{n}": shifted(n) for n in range(full(30))}
     await side_by_side(plays, postgres, tmp_path)

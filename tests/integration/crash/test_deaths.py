@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.fault_points import POINTS
+from tests.integration.crash.by_answers import die_by_answers
 from tests.integration.crash.by_program import die_by_a_program
 from tests.integration.crash.deaths import EVERY, STUCK, WORST, die_and_recover
 from tests.integration.crash.street import AGENT, street, until
@@ -104,3 +105,9 @@ async def test_what_a_program_does_outlives_the_service(database_url: str, tmp_p
     """Killed with its decision, its claim and its result: the program repeats itself, and its effect happens once."""
     deaths = ("after_decision_commits", "after_claim", "after_result")
     await die_by_a_program(database_url, tmp_path, deaths=deaths)
+
+
+async def test_an_answer_outlives_the_service(database_url: str, tmp_path: Path) -> None:
+    """Killed before and after the answer's commit, and before its run is told: it counts once, and the run has it."""
+    deaths = ("before_decision_commits", "after_decision_commits", "after_ack:2")
+    await die_by_answers(database_url, tmp_path, deaths=deaths)
