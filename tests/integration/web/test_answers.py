@@ -17,10 +17,11 @@ from agent.store import views
 from agent.usecases import api_keys
 from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
 from signoff.errors import ApiError, CollaborationError, SignoffError
+from signoff.values import Person
 from slackbot.cards import ACTION_CHOOSE
 from tests.integration.asking import column
 from tests.integration.service.conftest import http_house  # noqa: F401
-from tests.integration.web.conftest import ADA, GRACE, Street, until
+from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, until
 from tests.integration.web.visiting import Porch, porch  # noqa: F401
 
 REGION = {"enum": ["eu", "us"]}
@@ -302,3 +303,85 @@ async def test_the_page_shows_hostile_options_whole(porch: Porch) -> None:  # no
     await reader.open(f"/inbox/requests/{request_id}")
     assert "<script>" not in reader.page.partition("<main")[2]
     assert "\u202e" not in reader.page
+
+
+async def test_forged_calls_answer_nothing(site: Street) -> None:
+    """By the API: a key that only asks, an owner without the right, a guest, another revision; nothing is decided."""
+    opened = await asked(site, other=False, answerers=["reviewers"])
+    assert opened.status_code == 201, opened.text
+    asker, owner = await site.program(), await site.program("ada", ["decide"], ADA)
+    guest = await site.program("guest", ["decide"], Person(TEAM, "U0MALLORY"))
+    outsider = await site.program("outsider", ["decide"], Person("T0ELSEWHERE", "U0GRACE"))
+    reader, nobody = await site.program("auditor", ["read"]), await site.client(None)
+    for program in (asker, owner, guest, outsider, reader, nobody):
+        refused = await program.decide("r-1", "answered", answer="eu")
+        assert refused.status_code in (401, 403, 404), refused.text
+    reviewer = await site.reviewer()
+    for body in (
+        {"revision": 2},
+        {"revision": 0},
+        {"person": "U0LINUS"},
+        {"answer": "moon"},
+        {"answer": ["eu"]},
+    ):
+        refused = await reviewer.decide("r-1", "answered", **({"answer": "eu"} | body))
+        assert refused.status_code in (409, 422), refused.text
+    assert await column(site.db, "SELECT status::text FROM approval_request") == ["waiting"]
+    assert await column(site.db, "SELECT id FROM vote") == []
+    site.house.slack.workspace.usergroups["S0FINANCE"].users.remove("U0LINUS")
+    connected = site.service.slack.connection()
+    assert connected is not None
+    connected.directory.forget("S0FINANCE")  # as Slack's event about the group does
+    removed = await site.program("linus", ["decide"], LINUS)
+    assert (await removed.decide("r-1", "answered", answer="eu")).status_code == 403
+    await reviewer.decides("r-1", "answered", answer="us")
+    assert await column(site.db, "SELECT user_id FROM vote") == ["U0GRACE"]
+
+
+@pytest.mark.parametrize(
+    "said", ["NaN", "Infinity", "1e999", "1" + "0" * 400, "1" + "0" * 5_000, '"\\ud800"', '"a\\u0000b"']
+)
+async def test_hostile_json_is_refused(site: Street, said: str) -> None:
+    """What no JSON value can be, or none that can be kept, is a 400 or 422 and never an error of the service."""
+    await asked(
+        site, answer={"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "string"}}}
+    )
+    reviewer = await site.reviewer()
+    for value in (said, f'{{"a": {said}}}', f'{{"b": {said}}}', "[" * 500 + "]" * 500, f'{{"": {said}}}'):
+        body = f'{{"decision": "answered", "answer": {value}}}'
+        sent = await reviewer.post("/approve/r-1", content=body, headers={"Content-Type": "application/json"})
+        assert sent.status_code in (400, 422), (value[:40], sent.text)
+    assert await column(site.db, "SELECT status::text FROM approval_request") == ["waiting"]
+
+
+async def test_forged_page_forms_answer_nothing(porch: Porch) -> None:  # noqa: F811
+    """On the page: another kind of request, another revision, no token, a person without the right."""
+    mine = AnswerForm.of(REGION, answerers=["requester"])
+    theirs = await porch.asked(7, answer_form=AnswerForm.of(REGION, answerers=["reviewers"]))
+    action, own = await porch.asked(8), await porch.asked(9, answer_form=mine)
+    grace = await porch.visitor("U0GRACE")
+    for request_id, path, form in (
+        (action, "answer", {"f0": "0"}),
+        (theirs, "approve", {"sure": "yes"}),
+        (theirs, "answer", {"f0": "0", "revision": "2"}),
+        (theirs, "answer", {"f0": "0", "token": "0" * 64}),
+        (theirs, "answer", {"f0": "2"}),
+        (own, "answer", {"f0": "0"}),
+    ):
+        await grace.open(f"/inbox/requests/{request_id}")
+        sent = await grace.send(f"/inbox/requests/{request_id}/{path}", {"revision": "1"} | form)
+        assert sent.status_code in (403, 404, 409, 422), (path, form, sent.status_code)
+    ada = await porch.visitor("U0ADA")
+    await ada.open(f"/inbox/requests/{theirs}")
+    assert (
+        await ada.send(f"/inbox/requests/{theirs}/answer", {"revision": "1", "f0": "0"})
+    ).status_code == 409
+    stranger = porch.stranger()
+    assert (
+        await stranger.send(f"/inbox/requests/{theirs}/answer", {"revision": "1", "f0": "0"})
+    ).status_code != 200
+    db = porch.house.db
+    assert await column(db, "SELECT DISTINCT status::text FROM approval_request") == ["waiting"]
+    assert await column(db, "SELECT id FROM vote") == []
+    await ada.open(f"/inbox/requests/{own}")
+    assert (await ada.send(f"/inbox/requests/{own}/answer", {"revision": "1", "f0": "1"})).status_code == 303
