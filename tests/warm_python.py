@@ -93,6 +93,17 @@ def program(folder: Path, code: str) -> list[str]:
     return [warm(), str(path)]
 
 
+class BrokenModules:
+    """Forgets modules that cannot be imported: pytest leaves them half loaded, and workers would find half the tests."""
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not report.failed:
+            return
+        for name, module in [*sys.modules.items()]:
+            if getattr(module, "__file__", None) == str(ROOT / report.nodeid):
+                del sys.modules[name]
+
+
 def serve(listens: int, program: str, tests: Sequence[str]) -> str:
     """Load these tests, then fork for each connection to this socket, until standard input ends.
 
@@ -101,7 +112,8 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
     thresholds = gc.get_threshold()
     # Collect in a pytest run, so that assertions are rewritten; workers report what cannot be loaded. Capture nothing:
     # a module that keeps `sys.stderr` would keep a file that is closed later.
-    pytest.main(["--collect-only", "-qqs", "-p", "no:xdist", "-p", "no:cacheprovider", *tests])
+    quiet = ["--collect-only", "-qqs", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    pytest.main([*quiet, *tests], plugins=[BrokenModules()])
     _load_what_is_needed_later()
     sys.stdout.flush()  # each fork would print what is left in the buffer
     gc.collect()
