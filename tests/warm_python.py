@@ -94,7 +94,7 @@ def program(folder: Path, code: str) -> list[str]:
 
 
 class BrokenModules:
-    """Forgets modules that cannot be imported: pytest leaves them half loaded, and workers would find half the tests."""
+    """Forgets modules that cannot be imported: half loaded, they would have half of their tests in workers."""
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if not report.failed:
