@@ -9,6 +9,7 @@ from typing import Any, LiteralString, cast
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.generators import send
 from sqlalchemy import BindParameter, SelectBase, TextClause
 from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -38,8 +39,9 @@ class _Pipeline(psycopg.AsyncPipeline):
     """
 
     def _fetch_gen(self, *, flush: bool) -> PQGen[None]:
-        del flush  # Sync flushes
-        return super()._fetch_gen(flush=False)
+        if flush:  # Sync makes the server answer; what the socket did not take at once is still to be sent
+            yield from send(self.pgconn)
+        yield from super()._fetch_gen(flush=False)
 
 
 @cache

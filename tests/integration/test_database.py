@@ -271,6 +271,14 @@ async def test_server_ends_a_pipelined_transaction_that_stops(ready: Database, o
     assert await channels(ready) == []
 
 
+async def test_a_pipeline_larger_than_the_sockets_is_sent_whole(ready: Database) -> None:
+    """Statements of many megabytes reach the server, whatever its socket takes at once."""
+    large = text("SELECT length(CAST(:large AS text)) AS length")
+    async with asyncio.timeout(60), ready.transaction() as tx:
+        [one], [two] = await query(tx, large, large, large="x" * 20_000_000)
+        assert (one.length, two.length) == (20_000_000, 20_000_000)
+
+
 async def test_pool_exhausted(ready: Database) -> None:
     """When all connections for clicks are taken, the next click fails within its 0.4 s."""
     async with AsyncExitStack() as stack:
