@@ -150,12 +150,51 @@ def ask_for(
     Waits as `ask` does, and raises what it raises; ValueError if not exactly one of ``options`` and ``form`` is given.
     """
     limit, began = WaitLimit.of(timeout), time.monotonic()
+    model = form if hasattr(form, "model_json_schema") else None
+    asked = yield from submit_for(
+        question,
+        options,
+        form=model.model_json_schema() if model else form,
+        other=other,
+        answerers=answerers,
+        answers_required=answers_required,
+        context=context,
+        key=key,
+        requester=requester,
+        agent=agent,
+        session=session,
+        patience=max(limit.seconds, 1.0),
+    )
+    if asked.status == "waiting":
+        asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
+    answer = answered(asked)
+    return (
+        replace(answer, value=model.model_validate(answer.value))
+        if model and answer.value is not None
+        else answer
+    )
+
+
+def submit_for(
+    question: str,
+    options: Sequence[str] | None = None,
+    *,
+    form: Mapping[str, Any] | None = None,
+    other: bool = True,
+    answerers: Sequence[str] | None = None,
+    answers_required: int = 1,
+    context: Any = None,
+    key: str | None = None,
+    requester: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    patience: float = PATIENCE,
+) -> Operation[Review]:
+    """Ask people as `ask_for` does, without waiting; `answered` turns the answered request into the answer."""
     if (options is None) == (form is None):
         raise ValueError("ask for `options` or for a `form`, one of the two")
-    model = form if hasattr(form, "model_json_schema") else None
-    schema = model.model_json_schema() if model else form
     body = _question(None, {}, question, context, key)
-    body["answer"] = {"enum": list(options)} if options is not None else dict(schema)
+    body["answer"] = {"enum": list(options)} if options is not None else dict(form or {})
     body |= {} if other else {"other": False}
     body |= {} if answers_required == 1 else {"answers_required": answers_required}
     optional = {
@@ -165,16 +204,8 @@ def ask_for(
         "session": checked_session(session),
     }
     body |= {name: value for name, value in optional.items() if value is not None}
-    patience = max(limit.seconds, 1.0)
-    asked = Review.of((yield from send_with_retries(HttpRequest("POST", "/pending", body), began + patience)))
-    if asked.status == "waiting":
-        asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
-    answer = answered(asked)
-    return (
-        replace(answer, value=model.model_validate(answer.value))
-        if model and answer.value is not None
-        else answer
-    )
+    answer = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)
+    return Review.of(answer)
 
 
 def submit(
@@ -368,5 +399,6 @@ __all__ = [
     "path_of",
     "pending",
     "submit",
+    "submit_for",
     "withdraw",
 ]

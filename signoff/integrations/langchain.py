@@ -5,10 +5,13 @@ Signoff the questions. Each action of an interrupt is its own request; the agent
 
 Before anybody is asked, the tool's own types read the model's arguments, and defaults are filled in. Where that changes
 them, the tool runs with them by an `edit`; a call that may only be approved as it is, is refused with the path.
+
+A tool that allows `respond` and not `approve` never runs: people are asked for their own words, which are its result.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +41,7 @@ from signoff.integrations.langgraph_interrupts import (
     not_as_expected,
 )
 from signoff.integrations.langgraph_loop import resume_until_done
+from signoff.integrations.questions import FREE_TEXT, Question, no_answer
 from signoff.integrations.tool_calls import shared_id
 from signoff.json_form import CHANGED, difference, dumps_of_model, stable_form
 
@@ -110,8 +114,8 @@ class HumanInTheLoop:
         """Raises UnsupportedInterrupt."""
         asked, allowed = _read(interrupt)
         for each, decisions in zip(asked, allowed, strict=True):
-            if "approve" not in decisions:
-                raise UnsupportedInterrupt(f"{each.name!r} cannot be approved: people are asked for words")
+            if not decisions & {"approve", "respond"}:
+                raise UnsupportedInterrupt(f"{each.name!r} can be neither approved nor responded to")
         batched = not isinstance(asked[0] if asked else None, _Call)
         message, made = made_calls(values.get("messages", []) if isinstance(values, Mapping) else [])
         if batched and values is not None and not _are_among(made, asked):
@@ -132,7 +136,13 @@ class HumanInTheLoop:
                 call=MadeCall(message, call_id) if call_id in [one["id"] for one in made] else None,
             )
             shared = [one for one in mine if sum(one == other["id"] for other in made) > 1]
-            found.append(replace(question, unusable=shared_id(shared[0])) if shared else self._read(question))
+            if shared:
+                question = replace(question, unusable=shared_id(shared[0]))
+            elif "approve" not in decisions:
+                question = replace(question, answer=_words_wanted(each))
+            else:
+                question = self._read(question)
+            found.append(question)
         return found
 
     def _read(self, question: InterruptQuestion) -> InterruptQuestion:
@@ -176,16 +186,31 @@ class HumanInTheLoop:
             return {"type": "edit", "edited_action": {"name": question.action, "args": dict(arguments)}}
         return {"type": "approve"}
 
+    def answered(self, value: Any) -> Any:
+        return {"type": "respond", "message": value["answer"]}
+
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """Raises the refusal's error if the call cannot be rejected."""
-        if "reject" not in _read(interrupt)[1][number]:
-            raise refusal.error
+        """Raises the refusal's error if the call can be neither rejected nor only responded to."""
+        allowed = _read(interrupt)[1][number]
+        if "reject" not in allowed:
+            if "approve" in allowed:
+                raise refusal.error
+            return {"type": "respond", "message": no_answer(refusal.words)}
         reason = refusal.reason or ""
         is_line = len(reason.splitlines()) == 1  # several are quoted in the words
         return {"type": "reject", "message": reason if is_line else refusal.words}
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
         return answers[0] if interrupt.value.get("type") == "tool_approval" else {"decisions": list(answers)}
+
+
+def _words_wanted(asked: _ActionRequest | _Call) -> Question:
+    """The model's arguments are part of the question, unless the middleware's description shows them."""
+    words = asked.description or asked.name
+    if not all(isinstance(each, str) and each in words for each in asked.args.values()):
+        shown = json.dumps(asked.args, ensure_ascii=False)
+        words = words if str(asked.args) in words else f"{words}\n\n{shown}"
+    return Question(question=words, form=FREE_TEXT)
 
 
 def _tools_in(graph: Any) -> dict[str, BaseTool]:

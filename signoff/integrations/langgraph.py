@@ -4,6 +4,13 @@
 graph pauses, and again after a restart: the checkpointer keeps the interrupt, and Signoff the question. Interrupts have
 the agent inbox format: a list of `HumanInterrupt`, answered by a list of `HumanResponse`. Such a graph must run what it
 asked about: put the arguments in an interrupt as the tool gets them, with its types applied and its defaults filled in.
+
+An interrupt may also ask for an answer, with which the graph goes on:
+
+    region = interrupt({"question": "Which region?", "options": ["eu", "us"], "otherwise": "eu"})
+
+The dict is a `questions.Question`. With `otherwise` the graph goes on with that value if people reject the question or
+nobody answers in time; without, that is an error, and the graph keeps waiting.
 """
 
 from __future__ import annotations
@@ -34,6 +41,7 @@ from signoff.integrations.langgraph_interrupts import (
     not_as_expected,
 )
 from signoff.integrations.langgraph_loop import resume_until_done
+from signoff.integrations.questions import Question
 from signoff.integrations.tool_calls import shared_id
 from signoff.values import ACTION_NAME
 
@@ -103,9 +111,15 @@ class _HumanInterrupt(ExactModel):
     description: str | None = None
 
 
+class _GraphQuestion(Question):
+    otherwise: Any = None
+
+
 class AgentInbox:
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:  # noqa: ARG002
         """Raises UnsupportedInterrupt."""
+        if (asked_for := _question(interrupt.value)) is not None:
+            return [InterruptQuestion("", {}, None, editable=False, answer=asked_for)]
         found = []
         for each in _read(interrupt.value):
             asked = each.action_request
@@ -130,8 +144,15 @@ class AgentInbox:
     def check_judged(self, question: InterruptQuestion, arguments: Mapping[str, Any]) -> None:
         """The graph reads them itself."""
 
+    def answered(self, value: Any) -> Any:
+        return value
+
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """Answer `response` with a reason, otherwise `ignore`, if the graph allows them. Raises the refusal's error."""
+        if (asked_for := _question(interrupt.value)) is not None:
+            if "otherwise" not in asked_for.model_fields_set:
+                raise refusal.error
+            return asked_for.otherwise
         allowed = _read(interrupt.value)[number].config
         if allowed.allow_respond and (refusal.reason or not allowed.allow_ignore):
             return {"type": "response", "args": refusal.words}
@@ -139,8 +160,18 @@ class AgentInbox:
             return {"type": "ignore", "args": None}
         raise refusal.error
 
-    def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:  # noqa: ARG002
-        return list(answers)
+    def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
+        return list(answers) if _question(interrupt.value) is None else answers[0]
+
+
+def _question(value: Any) -> _GraphQuestion | None:
+    """Raises UnsupportedInterrupt."""
+    if not isinstance(value, Mapping) or "question" not in value:
+        return None
+    try:
+        return _GraphQuestion.model_validate(value)
+    except ValidationError as error:
+        raise not_as_expected("no question that people can answer", error) from None
 
 
 def _read(value: Any) -> list[_HumanInterrupt]:

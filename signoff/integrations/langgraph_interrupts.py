@@ -15,6 +15,7 @@ from signoff.client.effects import CallFunction, Operation
 from signoff.client.facts import FactsByTool
 from signoff.durations import Duration
 from signoff.errors import SignoffError
+from signoff.integrations.questions import Question
 from signoff.json_form import malformed
 from signoff.sessions import session_named
 
@@ -23,7 +24,7 @@ PAGE = 20
 
 
 class UnsupportedInterrupt(SignoffError):
-    """The interrupt needs an answer other than yes or no. Nobody was asked, and the graph keeps waiting."""
+    """The interrupt needs an answer that people cannot give. Nobody was asked, and the graph keeps waiting."""
 
 
 class ExactModel(BaseModel):
@@ -83,7 +84,7 @@ def made_calls(messages: Sequence[Any]) -> tuple[str | None, list[Any]]:
 
 @dataclass(frozen=True)
 class InterruptQuestion:
-    """A question about one action of an interrupt; if it is `unusable`, nobody is asked."""
+    """A question about one action of an interrupt, or for an answer; if it is `unusable`, nobody is asked."""
 
     action: str
     arguments: Mapping[str, Any]
@@ -95,6 +96,8 @@ class InterruptQuestion:
     """The tool's types changed what the graph would run: it must be handed these arguments."""
     unusable: SignoffError | None = None
     """Nobody is asked."""
+    answer: Question | None = None
+    """What people are asked for; no action is approved then."""
 
 
 Claims = dict[str, tuple[InterruptQuestion, ClaimedAction]]
@@ -123,6 +126,9 @@ class InterruptFormat(Protocol):
 
     def check_judged(self, question: InterruptQuestion, arguments: Mapping[str, Any]) -> None:
         """Raises MalformedArguments, with the path, if the tool would get something else."""
+
+    def answered(self, value: Any) -> Any:
+        """``value`` is what people answered."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """Raises the refusal's error if the format has no such answer."""

@@ -23,7 +23,7 @@ except ImportError as error:
     raise missing_framework("LangGraph", "langgraph") from error
 
 from signoff.canonical import canonical_bytes
-from signoff.client import ClaimedAction, Review, attempts, concluded, operations
+from signoff.client import ClaimedAction, GivenAnswer, Review, answered, attempts, concluded, operations
 from signoff.client.effects import Operation
 from signoff.client.facts import FACTS_MAX_AGE, FactsFunction, facts_of
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, MalformedArguments, SignoffError
@@ -38,7 +38,8 @@ from signoff.integrations.langgraph_interrupts import (
     UnsupportedInterrupt,
     values_asking,
 )
-from signoff.integrations.tool_calls import unusable
+from signoff.integrations.questions import Question, still_there
+from signoff.integrations.tool_calls import UNUSABLE, unusable
 
 log = logging.getLogger("signoff.client")
 
@@ -102,6 +103,9 @@ def _answered(
     # Questions with facts first: if people must be asked again, nothing else of this pause is claimed yet.
     for each, refused in sorted(left, key=lambda one: _facts(one[0], options) is None):
         review = decided[each.key]
+        if isinstance(review, GivenAnswer):
+            answers[each.key] = shape.answered(review.value)
+            continue
         if not isinstance(review, Review):
             answers[each.key] = shape.approved(each, each.arguments, edited=False, notes=())
             continue
@@ -128,12 +132,13 @@ def _answered(
 
 def _decided(
     questions: Sequence[InterruptQuestion], options: Options
-) -> Operation[dict[str, Review | InterruptRefusal | None]]:
-    """None where policy needs nobody. Raises TimeoutError."""
+) -> Operation[dict[str, Review | GivenAnswer | InterruptRefusal | None]]:
+    """None where policy needs nobody. Raises TimeoutError and UnsupportedInterrupt."""
     limit = _limit(options)
     began = time.monotonic()
-    found: dict[str, Review | InterruptRefusal | None] = {}
-    for each in questions:
+    found: dict[str, Review | GivenAnswer | InterruptRefusal | None] = {}
+    # Forms first: if people cannot be asked for one, nothing else of this pause has been asked.
+    for each in sorted(questions, key=lambda one: one.answer is None):
         found[each.key] = yield from _submitted(each, options, max(limit.seconds, 1.0))
     for each in questions:
         review = found[each.key]
@@ -153,6 +158,8 @@ def _submitted(
     if question.unusable is not None:
         words = unusable(question.action, question.unusable)
         return InterruptRefusal(words, words, question.unusable)
+    if question.answer is not None:
+        return (yield from _submitted_for(question.answer, question.key, options, patience))
     try:
         asked = yield from operations.submit(
             question.action,
@@ -173,9 +180,31 @@ def _submitted(
     return asked if isinstance(asked, Review) else None
 
 
-def _concluded(question: InterruptQuestion, review: Review) -> Review | InterruptRefusal:
+def _submitted_for(asked: Question, key: str, options: Options, patience: float) -> Operation[Review]:
+    """Raises UnsupportedInterrupt."""
+    try:
+        return (
+            yield from operations.submit_for(
+                **asked.asked,
+                context=options.get("context"),
+                key=key,
+                requester=options.get("requester"),
+                agent=options.get("agent"),
+                session=options.get("session"),
+                patience=patience,
+            )
+        )
+    except ApiError as error:
+        if error.status != UNUSABLE:
+            raise
+        raise UnsupportedInterrupt(str(error)) from None
+
+
+def _concluded(question: InterruptQuestion, review: Review) -> Review | GivenAnswer | InterruptRefusal:
     """Raises TimeoutError while nobody has decided."""
     try:
+        if question.answer is not None:
+            return still_there(answered(review))
         concluded(review, question.arguments)
     except CollaborationError as error:
         words = "nobody decided in time" if error.cause == "expired" and not error.reason else str(error)
@@ -335,7 +364,7 @@ def _messages(state: Any) -> dict[MadeCall, Any]:
 
 
 def _facts(question: InterruptQuestion, options: Options) -> FactsFunction | None:
-    return facts_of(options.get("facts"), question.action)
+    return None if question.answer else facts_of(options.get("facts"), question.action)
 
 
 def _limit(options: Options) -> operations.WaitLimit:

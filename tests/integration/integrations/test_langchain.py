@@ -54,8 +54,10 @@ def an_agent(
     said: int = 0,
     mode: Any = "batched",
     allowed: Any = ("approve", "edit", "reject"),
+    asks: str = "",
+    responds: Any = ("respond",),
 ) -> Any:
-    """An agent that deletes records from these tables in one turn, and then reports it."""
+    """An agent that deletes records from these tables in one turn, asks a person, and then reports it."""
 
     def delete_records(table_name: str, count: int) -> str:
         """Delete records."""
@@ -64,15 +66,25 @@ def an_agent(
             raise Killed
         return f"deleted {count} from {table_name}"
 
+    def ask_person(question: str) -> str:
+        """Ask a person."""
+        raise AssertionError(question)
+
     calls = [
         {"name": "delete_records", "args": {"table_name": table, "count": 50}, "id": f"call-{table}"}
         for table in tables
     ]
+    if asks:
+        calls.append({"name": "ask_person", "args": {"question": asks}, "id": "call-ask"})
     model = Scripted(responses=[AIMessage("", tool_calls=calls), AIMessage("That is all.")][said:])
     gate = HumanInTheLoopMiddleware(
-        {"delete_records": {"allowed_decisions": list(allowed)}}, interrupt_mode=mode
+        {
+            "delete_records": {"allowed_decisions": list(allowed)},
+            "ask_person": {"allowed_decisions": list(responds)},
+        },
+        interrupt_mode=mode,
     )
-    return create_agent(model, [delete_records], middleware=[gate], checkpointer=saver)
+    return create_agent(model, [delete_records, ask_person], middleware=[gate], checkpointer=saver)
 
 
 def results(values: Any) -> dict[str, str]:
@@ -172,6 +184,42 @@ async def test_killed_while_the_tool_runs(
     assert (await actors.executions())[-1] == "succeeded"
 
 
+ANY = ("approve", "edit", "reject", "respond")
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+async def test_a_persons_words_are_the_result_of_a_tool(
+    actors: Desk, client: ApprovalClient, mode: str
+) -> None:
+    """A tool that only people answer never runs, is no action, and the model reads their words; the other one runs."""
+    agent = an_agent(InMemorySaver(), [], "users", mode=mode, allowed=ANY, asks="Which region?")
+    agent.invoke({"messages": [("user", "tidy up")]}, CONFIG)
+    running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout=30))
+    await actors.asked(2)
+    by_tool = {review.action: review for review in await asyncio.to_thread(client.pending)}
+    assert "Which region?" in by_tool["external"].description
+    await actors.decide(by_tool["external"].id, "answered", answer={"answer": "north of the river"})
+    await actors.decide(by_tool["delete_records"].id)
+    answers = results(await running)
+    assert answers["call-ask"] == "north of the river"
+    assert "deleted 50 from users" in answers["call-users"]
+    assert await actors.executions() == ["succeeded"]
+
+
+@pytest.mark.parametrize("allowed", [("respond",), ("respond", "reject")])
+async def test_a_model_reads_that_nobody_answered(
+    actors: Desk, client: ApprovalClient, allowed: tuple[str, ...]
+) -> None:
+    """A rejection with its reason: as such if the tool can be rejected, and else in place of the answer."""
+    agent = an_agent(InMemorySaver(), [], asks="Which region?", responds=allowed)
+    agent.invoke({"messages": [("user", "tidy up")]}, CONFIG)
+    running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, agent, CONFIG))
+    await actors.decide(await actors.asked(), "rejected", reason="Look it up")
+    read = results(await running)["call-ask"]
+    assert "Look it up" in read
+    assert read.startswith("There is no answer: " if len(allowed) == 1 else "User rejected")
+
+
 EXAMPLE = ROOT / "examples" / "langchain_agent.py"
 
 
@@ -203,7 +251,7 @@ async def test_a_process_that_was_killed_comes_back_to_its_questions(
         {"action_requests": [{"name": "f", "args": {}}], "review_configs": []},
         {
             "action_requests": [{"name": "f", "args": {}}],
-            "review_configs": [{"action_name": "f", "allowed_decisions": ["respond"]}],
+            "review_configs": [{"action_name": "f", "allowed_decisions": ["edit", "reject"]}],
         },
         {"action_requests": [{"name": "f", "args": {}, "urgent": True}], "review_configs": []},
         {"type": "tool_approval", "tool_call_id": "1", "name": "f", "args": {}, "description": ""},
@@ -211,6 +259,6 @@ async def test_a_process_that_was_killed_comes_back_to_its_questions(
     ],
 )
 def test_what_cannot_be_honoured_is_refused(value: Any) -> None:
-    """Another shape, a wish for words, rules that are missing: an error before anybody is asked."""
+    """Another shape, neither approval nor words, missing rules: an error before anybody is asked."""
     with pytest.raises(UnsupportedInterrupt):
         HumanInTheLoop().questions(Interrupt(value, "i-1"), None)

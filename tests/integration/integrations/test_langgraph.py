@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import runpy
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import psycopg
 import pytest
@@ -324,7 +325,8 @@ def a_graph(saver: Any, effect: Callable[[list[Any]], Any] = list) -> Any:
     """One node that asks, and does something with the answers."""
 
     def ask(state: State) -> State:
-        answers = interrupt(state["asked"])
+        given = interrupt(state["asked"])
+        answers = given if isinstance(given, list) else [given]
         effect(answers)
         return {"answers": answers}
 
@@ -372,6 +374,10 @@ async def test_an_expiry_is_ignored_and_never_accepted(actors: Desk) -> None:
         [human(), human("Send e-mail")],
         [human() | {"deadline": "now"}],
         [{"question": "really?"}],
+        {"question": "really?"},
+        {"question": "really?", "options": ["yes"], "form": {"type": "object"}},
+        {"question": "really?", "options": ["yes"], "urgent": True},
+        {"question": "", "options": ["yes"]},
         [],
         "really?",
     ],
@@ -383,6 +389,88 @@ async def test_what_cannot_be_honoured_is_refused(asked: Any) -> None:
     with ApprovalClient("http://127.0.0.1:9", "signoff_x") as client, pytest.raises(UnsupportedInterrupt):
         resume_when_decided(client, graph, CONFIG, timeout=1)
     assert graph.get_state(CONFIG).interrupts
+
+
+REGION = {"question": "Which region?", "options": ["eu", "us"]}
+ORDER = {
+    "question": "What do you need?",
+    "form": {
+        "type": "object",
+        "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["item"],
+    },
+}
+
+
+async def test_a_graph_goes_on_with_what_people_answer(actors: Desk, client: ApprovalClient) -> None:
+    """An option, a form, and an action of the same pause; a new process finds the questions. Nothing is approved."""
+    saver = InMemorySaver()
+    nodes = {"region": REGION, "order": ORDER, "tidy": [human()]}
+
+    def life() -> Any:
+        built: Any = StateGraph(Answers)
+        for name, asked in nodes.items():
+            built.add_node(name, lambda _, asked=asked, name=name: {"found": {name: interrupt(asked)}})
+            built.add_edge(START, name)
+        return built.compile(checkpointer=saver)
+
+    life().invoke({"found": {}}, CONFIG)
+    with pytest.raises(TimeoutError):
+        await asyncio.to_thread(resume_when_decided, client, life(), CONFIG, timeout=0)
+    waiting = {each.description: each for each in await asyncio.to_thread(client.pending)}
+    assert len(waiting) == 3
+    given = {"item": "pens", "count": 3}
+    await actors.decide(waiting["The agent asks: “Which region?”"].id, "answered", answer="the moon")
+    await actors.decide(waiting["The agent asks: “What do you need?”"].id, "answered", answer=given)
+    await actors.decide(waiting["Delete 50 records from “users”"].id)
+    values = await asyncio.to_thread(resume_when_decided, client, life(), CONFIG, timeout=30)
+    assert values["found"] == {
+        "region": "the moon",
+        "order": given,
+        "tidy": [{"type": "accept", "args": None}],
+    }
+    assert sorted(await actors.statuses()) == ["answered", "answered", "approved"]
+    assert await actors.executions() == ["succeeded"]
+    assert set(await actors.site.sessions()) == {"t-1"}
+
+
+class Answers(TypedDict):
+    found: Annotated[dict[str, Any], operator.or_]
+
+
+@pytest.mark.parametrize("end", ["rejected", "expired"])
+async def test_a_question_without_an_answer(actors: Desk, client: ApprovalClient, end: str) -> None:
+    """The graph goes on with what its question has for that case; a question that has nothing is an error."""
+    for thread, more in (("with", {"otherwise": None}), ("without", {})):
+        place: Any = {"configurable": {"thread_id": thread}}
+        graph = a_graph(InMemorySaver())
+        graph.invoke({"asked": REGION | more}, place)
+        running = asyncio.create_task(
+            asyncio.to_thread(resume_when_decided, client, graph, place, timeout=30)
+        )
+        request = await actors.asked(1 if more else 2)
+        await (actors.expire() if end == "expired" else actors.decide(request, "rejected"))
+        if more:
+            assert (await running)["answers"] == [None]
+        else:
+            with pytest.raises(CollaborationError, match=end):
+                await running
+            assert graph.get_state(place).interrupts
+
+
+async def test_a_form_that_no_person_can_fill_in_asks_nobody(actors: Desk, client: ApprovalClient) -> None:
+    """The service's sentence, and neither the form nor the action of the same pause is asked about."""
+    graph: Any = StateGraph(Answers)
+    nested = {"type": "object", "properties": {"a": {"type": "object"}}}
+    for name, asked in (("tidy", [human()]), ("form", {"question": "What?", "form": nested})):
+        graph.add_node(name, lambda _, asked=asked: interrupt(asked))
+        graph.add_edge(START, name)
+    graph = graph.compile(checkpointer=InMemorySaver())
+    graph.invoke({"found": {}}, CONFIG)
+    with pytest.raises(UnsupportedInterrupt, match="cannot be asked for in a form"):
+        await asyncio.to_thread(resume_when_decided, client, graph, CONFIG)
+    assert await actors.statuses() == []
+    assert len(graph.get_state(CONFIG).interrupts) == 2
 
 
 async def test_a_no_that_the_graph_cannot_hear_stops_it(actors: Desk, client: ApprovalClient) -> None:
