@@ -13,6 +13,9 @@ Agno stores a paused run in the agent's database, where ``run`` with the same ke
 ``answering`` finds runs that something else started, such as AgentOS. An agent may be a team. Guarded tools run neither
 by ``confirmed`` alone nor in ``agent.run``: use ``arun``. Before anybody is asked, the tool's own types read the
 model's arguments (Agno's ``validate_call`` converts `"yes"` to true), and defaults are filled in.
+
+``AgnoApprovals(client, ask_for_input=True)`` also asks people for the input of tools with ``requires_user_input``, and
+for what ``UserControlFlowTools`` and ``UserFeedbackTools`` ask. Such a tool runs with the answers: guard others.
 """
 
 from __future__ import annotations
@@ -40,12 +43,12 @@ try:
     from agno.team import Team
     from agno.tools import tool
     from agno.tools.function import Function, FunctionCall, ToolResult
-    from pydantic import ConfigDict
+    from pydantic import ConfigDict, PydanticUserError
 except ImportError as error:
     raise missing_framework("Agno", "agno") from error
 
 from signoff.canonical import canonical_bytes
-from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction
+from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction, GivenAnswer
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import WaitLimit
 from signoff.durations import Duration
@@ -57,6 +60,7 @@ from signoff.errors import (
     SignoffError,
     Unreachable,
 )
+from signoff.integrations.agno_inputs import fill_in, question_of
 from signoff.integrations.agno_paused_runs import (
     UNFINISHED,
     Run,
@@ -75,6 +79,7 @@ from signoff.integrations.agno_paused_runs import (
     stored_run,
     task_of,
 )
+from signoff.integrations.questions import answer_to
 from signoff.integrations.tool_calls import (
     TIMEOUT,
     CallName,
@@ -111,15 +116,22 @@ class _Decided:
 
 class AgnoApprovals:
     """``timeout`` is how long ``run`` and ``resume`` wait for people, by default as long as policy says, or an hour.
-    ``facts`` are functions by tool.
+    ``facts`` are functions by tool. With ``ask_for_input`` people are also asked for what a run waits for a person to
+    fill in (not that of a team, which cannot go on without it).
 
     One instance serves any number of agents and runs.
     """
 
     def __init__(
-        self, client: AsyncApprovalClient, *, timeout: Duration | None = None, facts: FactsByTool = None
+        self,
+        client: AsyncApprovalClient,
+        *,
+        timeout: Duration | None = None,
+        facts: FactsByTool = None,
+        ask_for_input: bool = False,
     ) -> None:
         self._client = client
+        self._ask_for_input = ask_for_input
         self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._facts = facts
         self._decided: dict[Call, _Decided] = {}
@@ -189,8 +201,9 @@ class AgnoApprovals:
 
         Another call, from any process, resumes the same questions; only one process at a time may drive a run. Refused
         calls, and calls of unguarded tools, are rejected with the reason as note. A call that an earlier process ran is
-        answered with its outcome. A run that also waits for user input or external execution is returned: set that in
-        its ``requirements`` and call this again. A cancelled run is stored as such and returned.
+        answered with its outcome. A run that also waits for external execution, or for input that people are not asked
+        for, is returned: set that in its ``requirements`` and call this again. A cancelled run is stored as such and
+        returned.
 
         Raises TimeoutError (the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is unknown),
         ApiError, Conflict and Unreachable. The run then stays paused.
@@ -331,7 +344,12 @@ class AgnoApprovals:
         return run if await is_cancelled(id_of(run)) else await continued_run(agent, run)
 
     async def _decide(self, agent: Runner, run: Run, limit: WaitLimit) -> None:
-        waiting = [each for each in run.requirements or () if each.needs_confirmation]
+        asking = self._ask_for_input and not isinstance(agent, Team)
+        waiting = [
+            each
+            for each in run.requirements or ()
+            if each.needs_confirmation or (asking and each.needs_user_input)
+        ]
         calls = [cast("ToolExecution", each.tool_execution) for each in waiting]
         names = [
             (run_asking(run, each), call.tool_call_id) for each, call in zip(waiting, calls, strict=True)
@@ -349,24 +367,31 @@ class AgnoApprovals:
             )
         finally:
             self._left |= earlier - ours.get(id_of(run), set())
-        decided = [each if isinstance(each, str) else _Decided(id_of(run), each, limit) for each in outcomes]
+        decided = [
+            each if isinstance(each, str | GivenAnswer) else _Decided(id_of(run), each, limit)
+            for each in outcomes
+        ]
         if isinstance(agent, Team):
             decided = await self._claimed(decided)
         for requirement, name, call, each in zip(waiting, names, calls, decided, strict=True):
-            if isinstance(each, str):
-                requirement.reject(each)
-            else:
+            if isinstance(each, _Decided):
                 self._decided[_call(*name, call.tool_args)] = each
                 requirement.confirm()  # type: ignore[no-untyped-call]
+            elif requirement.needs_user_input:
+                fill_in(requirement, each)
+            else:
+                requirement.reject(cast("str", each))
 
-    async def _claimed(self, decided: Sequence[_Decided | str]) -> list[_Decided | str]:
+    async def _claimed(
+        self, decided: Sequence[_Decided | GivenAnswer | str]
+    ) -> list[_Decided | GivenAnswer | str]:
         """A team goes on without a member that fails, so nothing may keep the member's tool from starting."""
-        claimed: list[_Decided | str] = []
+        claimed: list[_Decided | GivenAnswer | str] = []
         try:
             for each in decided:
                 try:
                     claimed.append(
-                        each if isinstance(each, str) else replace(each, claim=await self._claim(each))
+                        replace(each, claim=await self._claim(each)) if isinstance(each, _Decided) else each
                     )
                 except CollaborationError as refusal:  # people were asked again and refused
                     claimed.append(f"it was not done: {refusal}")
@@ -383,7 +408,7 @@ class AgnoApprovals:
         facts = facts_of(self._facts, outcome.action)
         return await self._client.claim(outcome, facts=facts, timeout=decided.limit)
 
-    async def _give_back(self, decided: Iterable[_Decided | str]) -> None:
+    async def _give_back(self, decided: Iterable[_Decided | GivenAnswer | str]) -> None:
         for each in decided:
             if isinstance(each, _Decided) and each.claim is not None:
                 error = SignoffError("not begun: the run went on, or stopped, without it")
@@ -391,7 +416,7 @@ class AgnoApprovals:
 
     async def _outcome(
         self, agent: Runner, run: Run, waiting: RunRequirement, once: bool, limit: WaitLimit
-    ) -> CallOutcome:
+    ) -> CallOutcome | GivenAnswer:
         """Agno cannot tell two calls of a turn apart by one id, so it could run one with the arguments of the other."""
         call = cast("ToolExecution", waiting.tool_execution)
         name, given = str(call.tool_name), call.tool_args or {}
@@ -399,6 +424,8 @@ class AgnoApprovals:
             return f"{name} did not run: its run was cancelled"
         if not once:
             return unusable(name, shared_id(call.tool_call_id))
+        if waiting.needs_user_input:
+            return await self._input(agent, run, waiting, limit)
         if (read := self._reader_of(agent, waiting, call.tool_name)) is None:
             return f"{name} did not run: it has no guard, so Signoff cannot ask about it"
         try:
@@ -418,6 +445,27 @@ class AgnoApprovals:
             context=task_of(run),
             timeout=limit,
             facts=self._facts,
+        )
+
+    async def _input(
+        self, agent: Runner, run: Run, waiting: RunRequirement, limit: WaitLimit
+    ) -> GivenAnswer | str:
+        """What people fill in, or why there is none."""
+        name = str(cast("ToolExecution", waiting.tool_execution).tool_name)
+        functions = functions_named(agent, waiting.member_agent_id, name)
+        try:
+            question = question_of(waiting, functions[0] if functions else None)
+        except PydanticUserError as error:
+            return unusable(name, SignoffError(f"people cannot be asked for this input: {error.message}"))
+        key = CallName(id_of(run), [waiting.id]).key(name, {})
+        self._open_of(agent).setdefault(id_of(run), set()).add(key)
+        return await answer_to(
+            self._client,
+            question,
+            key=key,
+            session=run.session_id,
+            context=task_of(run),
+            timeout=limit,
         )
 
     def _reader_of(self, agent: Runner, waiting: RunRequirement, name: str | None) -> Reader | None:

@@ -12,8 +12,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from signoff.client import GivenAnswer
-from signoff.errors import SignoffError
+from signoff.client import AsyncApprovalClient, GivenAnswer
+from signoff.client.operations import WaitLimit
+from signoff.errors import ApiError, CollaborationError, SignoffError
+from signoff.integrations.tool_calls import UNUSABLE
+from signoff.sessions import session_named
 
 FREE_TEXT = {
     "type": "object",
@@ -57,3 +60,34 @@ def still_there(given: GivenAnswer) -> GivenAnswer:
 def no_answer(why: object) -> str:
     """What a model reads in place of an answer."""
     return f"There is no answer: {why}. Do not assume one."
+
+
+async def answer_to(
+    client: AsyncApprovalClient,
+    question: Question,
+    *,
+    key: str | None,
+    session: str | None,
+    context: Any,
+    timeout: WaitLimit,
+) -> GivenAnswer | str:
+    """Return what people answered, or why there is no answer.
+
+    With a key, it raises TimeoutError while nobody has answered, and the question stays open. Raises ApiError, Conflict
+    and Unreachable.
+    """
+    try:
+        given = await client.ask_for(
+            **question.asked, context=context, timeout=timeout, key=key, session=session_named(session)
+        )
+    except CollaborationError as refusal:
+        return no_answer(refusal)
+    except TimeoutError as silence:
+        if key is not None:
+            raise
+        return no_answer(silence)
+    except ApiError as refused:
+        if refused.status != UNUSABLE:
+            raise
+        return f"Nobody was asked: {refused}"
+    return still_there(given)

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import (
@@ -33,6 +33,8 @@ UNUSABLE = 422
 
 TIMEOUT = "1h"
 """How long to wait where neither the program nor policy says."""
+
+T = TypeVar("T")
 
 CallOutcome = Approval | AttemptOutcome | str
 """An approval, how the call ended before a restart, or why it must not run."""
@@ -108,15 +110,13 @@ def shared_id(call_id: str | None) -> SignoffError:
     )
 
 
-async def all_outcomes(
-    questions: Sequence[Callable[[], Awaitable[CallOutcome]]], *, with_facts: bool
-) -> list[CallOutcome]:
+async def all_outcomes(questions: Sequence[Callable[[], Awaitable[T]]], *, with_facts: bool) -> list[T]:
     """Return the outcomes in order once all are known, or raise the first error.
 
     If facts allowed one call without approval and people took long over another, the first is judged again.
     """
     began = time.monotonic()
-    outcomes: list[CallOutcome] = []
+    outcomes: list[T] = []
     for each in await asyncio.gather(*(ask() for ask in questions), return_exceptions=True):
         if isinstance(each, BaseException):
             raise each

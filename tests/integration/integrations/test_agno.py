@@ -9,8 +9,9 @@ import socket
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -22,6 +23,8 @@ from agno.run.base import RunStatus
 from agno.run.cancel import acleanup_run
 from agno.tools import tool
 from agno.tools.function import Function
+from agno.tools.user_control_flow import UserControlFlowTools
+from agno.tools.user_feedback import UserFeedbackTools
 
 from signoff.client import AsyncApprovalClient
 from signoff.client.operations import WaitLimit
@@ -150,6 +153,127 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     ended: Any = await cleaner.agent.acontinue_run(run_response=alone)
     assert "was not confirmed through Signoff" in ended.content
     assert not cleaner.deleted
+
+
+INVITE = {"subject": "Lunch"}
+MEAL = {"field_name": "meal", "field_type": "str", "field_description": "What to order"}
+TASTE = {"question": "Which taste?", "header": "Taste", "options": [{"label": "sweet"}, {"label": "salty"}]}
+GUESTS = {"guests": 4, "day": "2027-01-31", "room": "north"}
+
+
+class Host(Cleaner):
+    """Its tools want a person's input."""
+
+    def __init__(self, actors: Desk, path: Path, *, asks: bool = True) -> None:
+        super().__init__(actors, path)
+        self.invited: list[tuple[Any, ...]] = []
+        self.approvals = AgnoApprovals(self.client, timeout=60, ask_for_input=asks)
+
+        @tool(requires_user_input=True, user_input_fields=["guests", "day", "room", "note"])
+        def invite(
+            subject: str, guests: int, day: date, room: Literal["north", "south"], note: str | None
+        ) -> str:
+            """Invite guests.
+
+            Args:
+                guests: How many
+            """
+            self.invited.append((subject, guests, day, room, note))
+            return f"Invited {guests} to {room}"
+
+        @tool(requires_user_input=True, user_input_fields=["seats"])
+        def seat(seats: dict[str, int]) -> str:
+            """Seat guests."""
+            raise AssertionError(seats)
+
+        self.agent.tools = [
+            self.approvals.guard(self.tool("delete_records")),
+            invite,
+            seat,
+            UserControlFlowTools(),
+            UserFeedbackTools(),
+        ]
+
+
+async def host_of(actors: Desk, path: Path, *calls: tuple[str, dict[str, Any]], **more: Any) -> Host:
+    actors.site.house.model.script(list(calls))
+    return Host(actors, path, **more)
+
+
+async def told(actors: Desk) -> str:
+    """What the model read last."""
+    return json.dumps(actors.site.house.model.requests[-1]["messages"], ensure_ascii=False)
+
+
+async def test_people_fill_in_what_a_run_waits_for(actors: Desk, tmp_path: Path) -> None:
+    """A tool's input has its types, beside an action to approve; another process takes the run up where nobody has
+    answered yet, and the tool runs once.
+    """
+    host = await host_of(actors, tmp_path / "runs.db", ("invite", INVITE), ("delete_records", FIFTY))
+    host.approvals._timeout = WaitLimit.of(0)
+    with pytest.raises(TimeoutError):
+        await host.begin("Lunch for all")
+    asked = {each.action: each for each in await host.client.pending()}
+    schema = asked["external"].raw["answer_schema"]
+    assert schema["properties"]["guests"] == {"description": "How many", "title": "Guests", "type": "integer"}
+    assert schema["properties"]["room"]["enum"] == ["north", "south"]
+    assert schema["required"] == ["guests", "day", "room"]
+    assert "Lunch" in asked["external"].description
+    await actors.decide(asked["external"].id, "answered", answer=GUESTS)
+    await actors.decide(asked["delete_records"].id)
+    later = Host(actors, tmp_path / "runs.db")
+    run = await later.begin("Lunch for all")
+    assert run.status is RunStatus.completed
+    assert later.invited == [("Lunch", 4, date(2027, 1, 31), "north", None)]
+    assert (later.deleted, host.invited) == ([("users", 50)], [])
+    assert sorted(await actors.statuses()) == ["answered", "approved"]
+    assert "Invited 4 to north" in await told(actors)
+    for each in (host, later):
+        await each.client.close()
+
+
+async def test_a_models_own_questions(actors: Desk, tmp_path: Path) -> None:
+    """`get_user_input` and `ask_user` of Agno's toolkits are forms, whose answers the model reads."""
+    host = await host_of(
+        actors,
+        tmp_path / "runs.db",
+        ("get_user_input", {"user_input_fields": [MEAL]}),
+        ("ask_user", {"questions": [TASTE, TASTE | {"question": "Which more?", "multi_select": True}]}),
+    )
+    running = host.begin("Lunch for all")
+    await actors.asked(2)
+    for each in await host.client.pending():
+        answer: dict[str, Any] = {"Which taste?": "salty", "Which more?": ["sweet", "salty"]}
+        answer = {"meal": "soup"} if "meal" in each.raw["answer_schema"]["properties"] else answer
+        await actors.decide(each.id, "answered", answer=answer)
+    assert (await running).status is RunStatus.completed
+    words = await told(actors)
+    assert all(each in words for each in ("soup", "Which taste?", "salty", "sweet")), words
+    await host.client.close()
+
+
+async def test_input_that_people_do_not_give(actors: Desk, tmp_path: Path) -> None:
+    """A rejection ends the call, which does not run, and the model reads why; so does what no form has, unasked."""
+    host = await host_of(actors, tmp_path / "runs.db", ("invite", INVITE), ("seat", {}))
+    running = host.begin("Lunch for all")
+    await actors.decide(await actors.asked(), "rejected", reason="Look it up")
+    assert (await running).status is RunStatus.completed
+    assert host.invited == []
+    words = await told(actors)
+    assert "Look it up" in words
+    assert "Nobody was asked: " in words
+    assert "seats: object cannot be asked for in a form" in words
+    assert await actors.statuses() == ["rejected"]
+    await host.client.close()
+
+
+async def test_input_is_asked_for_only_where_the_program_says_so(actors: Desk, tmp_path: Path) -> None:
+    """Otherwise the run is returned, and the program fills it in."""
+    host = await host_of(actors, tmp_path / "runs.db", ("invite", INVITE), asks=False)
+    run = await host.begin("Lunch for all")
+    assert run.is_paused
+    assert await actors.statuses() == []
+    await host.client.close()
 
 
 @pytest.mark.parametrize("stores", [True, False], ids=["all messages stored", "no tool messages"])
