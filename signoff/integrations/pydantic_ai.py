@@ -15,6 +15,10 @@ With ``timeout=0``, ``answer`` raises TimeoutError, and a webhook (``decision.ma
 sweep as fallback. With ``inside=True`` the run itself waits, nothing is stored, and questions that are not decided in
 time are withdrawn.
 
+A tool may also ask for an answer (`questions.Question`), which is then its result:
+
+    raise CallDeferred(metadata={"question": "Which region?", "options": ["eu", "us"]}, kind="question")
+
 The tool's own types read the model's arguments before anybody is asked, and the call keeps what they make of them, with
 all defaults, as JSON. A value that changes each time it is read goes back to the model.
 """
@@ -22,7 +26,7 @@ all defaults, as JSON. A value that changes each time it is read goes back to th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -31,14 +35,14 @@ from typing import Any, Self
 from signoff.integrations.extras import missing_framework
 
 try:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
     from pydantic_ai.capabilities import (
         AbstractCapability,
         RawToolArgs,
         ValidatedToolArgs,
         WrapToolExecuteHandler,
     )
-    from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
@@ -54,11 +58,12 @@ except ImportError as error:
     raise missing_framework("pydantic-ai", "pydantic-ai") from error
 
 from signoff.canonical import canonical_bytes, parse_arguments
-from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
+from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction, GivenAnswer
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import VERSION, WaitLimit
 from signoff.durations import Duration
 from signoff.errors import MalformedArguments, SignoffError
+from signoff.integrations.questions import Question, answer_to
 from signoff.integrations.tool_calls import (
     TIMEOUT,
     CallName,
@@ -67,8 +72,9 @@ from signoff.integrations.tool_calls import (
     approval_note,
     ask_about,
     report_outcome,
+    unusable,
 )
-from signoff.json_form import check_written, guarded, stable_form, written_by_type
+from signoff.json_form import check_written, guarded, malformed, stable_form, written_by_type
 from signoff.values import Action
 
 MARK = "signoff"
@@ -163,7 +169,8 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
         same questions. ``session`` names the conversation (``result.conversation_id``); by default the run is one.
         Refused calls are denied to the model, with the reason. A call that an earlier process ran is
-        answered with its outcome. The caller adds results for ``requests.calls``.
+        answered with its outcome, and a call that asks for an answer with the answer. The caller adds results for the
+        other ``requests.calls``.
 
         Raises TimeoutError (with a key the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is
         unknown), ApiError (for example, paused), Conflict and Unreachable, and ValueError for requests of `run_stream`
@@ -176,7 +183,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 "PausedRun(stream.all_messages(), await stream.get_output()).requests"
             )
         limit = self._timeout if timeout is None else WaitLimit.of(timeout)
-        questions = [
+        asked: list[Callable[[], Awaitable[CallOutcome | GivenAnswer]]] = [
             partial(
                 ask_about,
                 self._client,
@@ -190,10 +197,20 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             )
             for call in requests.approvals
         ]
-        outcomes = await all_outcomes(questions, with_facts=self._facts is not None)
+        questions = _questions(requests)
+        asked += [
+            partial(self._ask_for, requests, call, key, session or key, context, limit) for call in questions
+        ]
+        outcomes = await all_outcomes(asked, with_facts=self._facts is not None)
         results = DeferredToolResults()
-        for call, outcome in zip(requests.approvals, outcomes, strict=True):
-            await self._give(results, call, outcome, requests.metadata.get(call.tool_call_id, {}), limit)
+        for call, outcome in zip([*requests.approvals, *questions], outcomes, strict=True):
+            if isinstance(outcome, GivenAnswer):
+                results.calls[call.tool_call_id] = ToolReturn(outcome.value)
+                results.answered_by[call.tool_call_id] = ", ".join(outcome.answered_by)
+            elif call in questions:
+                results.calls[call.tool_call_id] = ToolFailed(str(outcome))
+            else:
+                await self._give(results, call, outcome, requests.metadata.get(call.tool_call_id, {}), limit)
         return results
 
     # --- while the agent runs ------------------------------------------------------------------------------
@@ -202,7 +219,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
         """Questions not decided in time are denied to the model."""
-        if not self._inside or not requests.approvals:
+        if not self._inside or not (requests.approvals or _questions(requests)):
             return None
         paused = PausedRun([*ctx.messages], requests)
         return await self.answer(paused.requests, key=None, session=ctx.conversation_id or ctx.run_id)
@@ -254,6 +271,11 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 raise ApprovalRequired(
                     metadata={**(required.metadata or {}), TURN: _numbered(ctx.messages)}
                 ) from None
+            except CallDeferred as deferred:
+                if deferred.kind != "question":
+                    raise
+                placed = {**(deferred.metadata or {}), TURN: _numbered(ctx.messages)}
+                raise CallDeferred(metadata=placed, kind=deferred.kind) from None
         mark = _mark(ctx) or ""
         if mark == UNASKED + _digest(call):
             _check_judged(call, args, _arguments(call))
@@ -296,6 +318,29 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         raise error
 
     # --- parts -----------------------------------------------------------------------------------------------
+
+    async def _ask_for(
+        self,
+        requests: DeferredToolRequests,
+        call: ToolCallPart,
+        key: str | None,
+        session: str | None,
+        context: Any,
+        limit: WaitLimit,
+    ) -> GivenAnswer | str:
+        """The answer, or why there is none."""
+        known = {name: each for name, each in requests.metadata[call.tool_call_id].items() if name != TURN}
+        try:
+            question = Question.model_validate(known)
+            name = None if key is None else CallName(key, _place(requests, call))
+            named = None if name is None else name.key(call.tool_name, _arguments(call))
+        except ValidationError as error:
+            return unusable(call.tool_name, malformed(error))
+        except MalformedArguments as error:
+            return unusable(call.tool_name, error)
+        return await answer_to(
+            self._client, question, key=named, session=session, context=context, timeout=limit
+        )
 
     async def _give(
         self,
@@ -360,8 +405,19 @@ def _numbered(messages: Sequence[ModelMessage]) -> int:
     return number
 
 
+def _questions(requests: DeferredToolRequests) -> list[ToolCallPart]:
+    """Calls that ask for an answer, and say for which."""
+    return [
+        each
+        for each in requests.calls
+        if requests.kind(each.tool_call_id) == "question"
+        and "question" in requests.metadata.get(each.tool_call_id, {})
+    ]
+
+
 def _without_turn(requests: DeferredToolRequests) -> list[ToolCallPart]:
-    return [each for each in requests.approvals if TURN not in requests.metadata.get(each.tool_call_id, {})]
+    asked = [*requests.approvals, *_questions(requests)]
+    return [each for each in asked if TURN not in requests.metadata.get(each.tool_call_id, {})]
 
 
 def _place(requests: DeferredToolRequests, call: ToolCallPart) -> tuple[int | None, str]:

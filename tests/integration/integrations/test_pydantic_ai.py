@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent
+from pydantic_ai.exceptions import CallDeferred
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -74,12 +75,14 @@ class Cleaner:
         inputs = [str(part.content) for part in parts if isinstance(part, ToolReturnPart | UserPromptPart)]
         if any(isinstance(part, ToolReturnPart) for part in parts):
             return ModelResponse(parts=[TextPart(" | ".join(inputs))])
-        tools = {"call-read": "read_records"}
         calls = [
-            ToolCallPart(tools.get(name, "delete_records"), arguments, tool_call_id=name)
+            ToolCallPart(self.tool_of(name), arguments, tool_call_id=name)
             for name, arguments in self.calls.items()
         ]
         return ModelResponse(parts=calls)
+
+    def tool_of(self, name: str) -> str:
+        return {"call-read": "read_records", "call-consult": "consult"}.get(name, "delete_records")
 
 
 @pytest.fixture
@@ -116,6 +119,99 @@ async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -
     await cleaner.go_on(paused, await answering)
     assert cleaner.deleted == [("users", 50), ("users", 3)]
     assert await actors.executions() == ["succeeded", "succeeded", "failed"]
+
+
+REGION = {"question": "Which region?", "options": ["eu", "us"]}
+ORDER = {
+    "question": "What do you need?",
+    "form": {"type": "object", "properties": {"item": {"type": "string"}, "count": {"type": "integer"}}},
+}
+
+
+class Asker(Cleaner):
+    """Its tool `ask_person` asks what the model gives it, and `consult` what another program answers."""
+
+    def __init__(self, actors: Desk, *asked: dict[str, Any], **options: Any) -> None:
+        calls = {f"call-ask-{number}": {"asked": each} for number, each in enumerate(asked)}
+        super().__init__(actors, calls, **options)
+        self.agent.tool_plain(self.ask_person)
+        self.agent.tool_plain(self.consult)
+
+    def ask_person(self, asked: dict[str, Any]) -> str:
+        """Ask a person."""
+        raise CallDeferred(metadata=asked, kind="question")
+
+    def consult(self) -> str:
+        """Ask another program."""
+        raise CallDeferred(metadata={"question": "This one is not for people"})
+
+    def tool_of(self, name: str) -> str:
+        return "ask_person" if name.startswith("call-ask") else super().tool_of(name)
+
+
+@pytest.fixture
+async def asker(actors: Desk) -> AsyncIterator[Asker]:
+    agent = Asker(actors, REGION, ORDER)
+    agent.calls |= {"call-1": FIFTY, "call-consult": {}}
+    yield agent
+    await agent.client.close()
+
+
+async def test_an_answer_is_the_result_of_the_tool_that_asks(actors: Desk, asker: Asker) -> None:
+    """An option and a form beside an action to approve; kept as JSON, asked once under its key. What no person is asked
+    is left to the program.
+    """
+    paused = await asker.paused()
+    with pytest.raises(TimeoutError):
+        await asker.approvals.answer(paused.requests, key="run-1", timeout=0)
+    again = PausedRun.of_json(paused.to_json())
+    answering = asyncio.create_task(asker.approvals.answer(again.requests, key="run-1"))
+    waiting = {each.description: each.id for each in await asker.client.pending()}
+    assert len(waiting) == 3
+    await actors.decide(waiting["The agent asks: “Which region?”"], "answered", answer="the moon")
+    order = {"count": 3, "item": "pens"}
+    await actors.decide(waiting["The agent asks: “What do you need?”"], "answered", answer=order)
+    await actors.decide(waiting["Delete 50 records from “users”"])
+    answers = await answering
+    assert answers.answered_by["call-ask-0"] == "U0GRACE"
+    assert "call-consult" not in answers.calls
+    answers.calls["call-consult"] = "consulted"
+    output = await asker.go_on(again, answers)
+    assert output == f"the moon | {order} | Deleted 50 records from users | consulted"
+    assert await actors.executions() == ["succeeded"]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+async def test_a_question_of_a_tool_without_an_answer(actors: Desk, inside: bool) -> None:
+    """A rejection fails the call with its reason, and so does what people cannot be asked, unasked."""
+    nested = {"question": "What?", "form": {"type": "object", "properties": {"a": {"type": "object"}}}}
+    asker = Asker(actors, REGION, nested, REGION | {"urgent": True}, inside=inside)
+
+    async def run() -> str:
+        if inside:
+            return str((await asker.agent.run("Tidy up")).output)
+        paused = await asker.paused()
+        return await asker.go_on(paused, await asker.approvals.answer(paused.requests, key="run-1"))
+
+    running = asyncio.create_task(run())
+    await actors.decide(await actors.asked(), "rejected", reason="Look it up")
+    first, second, third = (await running).split(" | ")
+    assert first.startswith("There is no answer: ")
+    assert "Look it up" in first
+    assert "a: object cannot be asked for in a form" in second
+    assert "nobody was asked about it: $.urgent" in third
+    assert await actors.statuses() == ["rejected"]
+    await asker.client.close()
+
+
+async def test_an_answer_is_of_one_turn_only(actors: Desk, asker: Asker) -> None:
+    """Without the capability nothing says in which turn a tool asked: an error, and nobody is asked."""
+    call = ToolCallPart("ask_person", {"asked": REGION}, tool_call_id="call-ask-0")
+    kinds: Any = {"call-ask-0": "question"}
+    requests = DeferredToolRequests(calls=[call], metadata={"call-ask-0": REGION}, _kinds=kinds)
+    with pytest.raises(ValueError, match="in which turn"):
+        await asker.approvals.answer(requests, key="run-1")
+    assert await actors.statuses() == []
 
 
 async def test_an_approval_is_of_one_call_only(actors: Desk, cleaner: Cleaner) -> None:
