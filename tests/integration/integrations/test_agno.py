@@ -181,6 +181,12 @@ class Host(Cleaner):
             self.invited.append((subject, guests, day, room, note))
             return f"Invited {guests} to {room}"
 
+        @tool(requires_user_input=True, user_input_fields=["note"])
+        def remind(note: str | None = None) -> str:
+            """Remind guests."""
+            self.invited.append((note,))
+            return "Reminded"
+
         @tool(requires_user_input=True, user_input_fields=["seats"])
         def seat(seats: dict[str, int]) -> str:
             """Seat guests."""
@@ -189,6 +195,7 @@ class Host(Cleaner):
         self.agent.tools = [
             self.approvals.guard(self.tool("delete_records")),
             invite,
+            remind,
             seat,
             UserControlFlowTools(),
             UserFeedbackTools(),
@@ -254,7 +261,7 @@ async def test_a_models_own_questions(actors: Desk, tmp_path: Path) -> None:
 
 async def test_input_that_people_do_not_give(actors: Desk, tmp_path: Path) -> None:
     """A rejection ends the call, which does not run, and the model reads why; so does what no form has, unasked."""
-    host = await host_of(actors, tmp_path / "runs.db", ("invite", INVITE), ("seat", {}))
+    host = await host_of(actors, tmp_path / "runs.db", ("remind", {}), ("seat", {}))
     running = host.begin("Lunch for all")
     await actors.decide(await actors.asked(), "rejected", reason="Look it up")
     assert (await running).status is RunStatus.completed

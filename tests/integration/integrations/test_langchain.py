@@ -80,7 +80,7 @@ def an_agent(
     gate = HumanInTheLoopMiddleware(
         {
             "delete_records": {"allowed_decisions": list(allowed)},
-            "ask_person": {"allowed_decisions": list(responds)},
+            "ask_person": {"allowed_decisions": list(responds), "description": "For a person"},
         },
         interrupt_mode=mode,
     )
@@ -197,7 +197,7 @@ async def test_a_persons_words_are_the_result_of_a_tool(
     running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout=30))
     await actors.asked(2)
     by_tool = {review.action: review for review in await asyncio.to_thread(client.pending)}
-    assert "Which region?" in by_tool["external"].description
+    assert all(each in by_tool["external"].description for each in ("For a person", "Which region?"))
     await actors.decide(by_tool["external"].id, "answered", answer={"answer": "north of the river"})
     await actors.decide(by_tool["delete_records"].id)
     answers = results(await running)

@@ -20,7 +20,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
-from signoff.errors import AlreadyClaimed, ApiError, CollaborationError
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 from signoff.integrations.langgraph import (
     Background,
     BackgroundCall,
@@ -456,6 +456,21 @@ async def test_a_question_without_an_answer(actors: Desk, client: ApprovalClient
             with pytest.raises(CollaborationError, match=end):
                 await running
             assert graph.get_state(place).interrupts
+
+
+async def test_a_graph_does_not_go_on_with_an_erased_answer(
+    actors: Desk, client: ApprovalClient, owner: psycopg.Connection[Any]
+) -> None:
+    """A process that comes back after the answer was erased gets an error, not an empty answer."""
+    graph = a_graph(InMemorySaver())
+    graph.invoke({"asked": REGION}, CONFIG)
+    with pytest.raises(TimeoutError):
+        await asyncio.to_thread(resume_when_decided, client, graph, CONFIG, timeout=0)
+    await actors.decide(await actors.asked(), "answered", answer="eu")
+    assert owner.execute("UPDATE answer SET value = '', erased_at = now()").rowcount == 1
+    with pytest.raises(SignoffError, match="has been erased"):
+        await asyncio.to_thread(resume_when_decided, client, graph, CONFIG)
+    assert graph.get_state(CONFIG).interrupts
 
 
 async def test_a_form_that_no_person_can_fill_in_asks_nobody(actors: Desk, client: ApprovalClient) -> None:

@@ -190,8 +190,9 @@ async def test_a_question_of_a_tool_without_an_answer(actors: Desk, inside: bool
     async def run() -> str:
         if inside:
             return str((await asker.agent.run("Tidy up")).output)
-        paused = await asker.paused()
-        return await asker.go_on(paused, await asker.approvals.answer(paused.requests, key="run-1"))
+        result: Any = await asker.agent.run("Tidy up")
+        answers = await asker.approvals.answer(result.output, key="run-1")
+        return await asker.go_on(PausedRun.of(result), answers)
 
     running = asyncio.create_task(run())
     await actors.decide(await actors.asked(), "rejected", reason="Look it up")
