@@ -7,10 +7,19 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast, get_args
 
 from agent.domain.expression import compile_pattern, compile_when, whole_pattern
-from agent.domain.rules import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, RejectedAgain, Rule, Unmatched
+from agent.domain.rules import (
+    RESERVED_IDS,
+    DecideTogether,
+    NeedsReason,
+    OnReject,
+    OnTimeout,
+    RejectedAgain,
+    Rule,
+    Unmatched,
+)
 from agent.domain.spelling import meant
 from agent.domain.templates import ROOTS, check, check_link
 from agent.domain.toml_mistakes import BOOLEANS
@@ -193,6 +202,11 @@ def on_reject(value: Any) -> OnReject:
 def rejected_again(value: Any) -> RejectedAgain:
     """Return `refuse` or `show`: what is done with an action rejected earlier. Raise ValueError otherwise."""
     return "show" if one_of(value, ["refuse", "show"]) == "show" else "refuse"
+
+
+def decide_together(value: Any) -> DecideTogether:
+    """Return up to which risk several requests may be decided in one form, or raise ValueError."""
+    return cast("DecideTogether", one_of(value, get_args(DecideTogether)))
 
 
 def verdict(value: Any) -> str:

@@ -49,6 +49,7 @@ TERMS = {
     "execute_within": checkpoint_fields.duration,
     "rejected_holds": checkpoint_fields.duration,
     "rejected_again": checkpoint_fields.rejected_again,
+    "decide_together": checkpoint_fields.decide_together,
     "facts_max_age": checkpoint_fields.duration,
     "email": checkpoint_fields.email,
     "email_facts": checkpoint_fields.email_facts,

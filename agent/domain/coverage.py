@@ -234,6 +234,7 @@ FIELDS: Mapping[str, Ordered | OnDecision | Neutral] = {
     "allow_grants": Neutral("about grants, which hold under the very rule that they were given under"),
     "channel": Neutral("compared with the reviewers, if its members are"),
     "checkpoint_id": Neutral("its terms are compared, not its name"),
+    "decide_together": Neutral("each request is decided by a vote of its own, as on its card"),
     "description_template": Neutral("people saw the arguments and facts themselves"),
     "email": Neutral("sends a link to people who may not decide by it"),
     "email_facts": Neutral("as `email`"),

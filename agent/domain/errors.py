@@ -92,6 +92,7 @@ class Refusal(StrEnum):
     ADVISED = "advised"
     EDITED_EARLIER = "edited_earlier"
     UNREADABLE = "unreadable"
+    NOT_TOGETHER = "not_together"
     TERMS_ALTERED = "terms_altered"
     NOT_YOUR_RUN = "not_your_run"
     NOT_AN_ADMINISTRATOR = "not_an_administrator"
@@ -180,6 +181,9 @@ _SENTENCES: dict[Refusal, str] = {
         "approve it (`editor_may_approve = false`). You can still reject or edit it."
     ),
     Refusal.UNREADABLE: "Not all of this request can be shown now, so nobody can approve it. You can still reject it.",
+    Refusal.NOT_TOGETHER: (
+        "This request is not decided in one form with others; nothing was recorded. Please use its own card."
+    ),
     Refusal.TERMS_ALTERED: (
         "The reviewers, exclusions, number of approvals or deadline of this request were changed in the database, and "
         "the audit log does not have that change. So nothing was counted or changed. Please inform an administrator "

@@ -156,6 +156,17 @@ class StoredPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """One vote of a form that decides several requests.
+
+    ``id``: of the form, from its opening on. ``digest``: SHA-256 of the action that it showed.
+    """
+
+    id: UUID
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Ballot:
     """A vote as it arrives at the use case.
 
@@ -177,3 +188,5 @@ class Ballot:
     denied: str | None = None
     answer: AnswerValue | None = None
     """Of the verdict `answer`."""
+    together: Together | None = None
+    """Set if the form decides several requests."""

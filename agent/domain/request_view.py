@@ -24,7 +24,7 @@ from agent.domain.request import (
     Verdict,
     approval_state,
 )
-from agent.domain.rules import Rule
+from agent.domain.rules import DecideTogether, Rule
 from agent.domain.verdicts import ON_APPROVAL, ON_QUESTION
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
@@ -238,6 +238,11 @@ class RequestView:
     def allow_grants(self) -> bool:
         """Similar calls in advance; never critical ones."""
         return self.rule.allow_grants and self.rule.risk < Risk.CRITICAL
+
+    @property
+    def decide_together(self) -> DecideTogether:
+        """Up to which risk one form may decide it with others."""
+        return self.rule.decide_together
 
     @property
     def needs_people(self) -> bool:

@@ -32,6 +32,7 @@ OnTimeout = Literal["expire", "escalate"]
 NeedsReason = Literal["approve", "reject"]
 Unmatched = Literal["review", "allow", "deny"]
 RejectedAgain = Literal["refuse", "show"]
+DecideTogether = Literal["never", "low", "medium"]
 Layout = Literal["standard", "plain"]
 Snapshot = dict[str, Any]
 """Stored with each request, so that edits of the file do not change it."""
@@ -125,6 +126,9 @@ class Terms(BaseModel):
 
     rejected_again: RejectedAgain = "refuse"
     """`show` asks people, who see the rejection."""
+
+    decide_together: DecideTogether = "medium"
+    """Up to which risk one form may decide several requests, each by a vote of its own."""
 
     @field_serializer("rejected_holds")
     def _seconds_if_any(self, duration: timedelta | None) -> float | None:

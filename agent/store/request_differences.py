@@ -52,14 +52,16 @@ WHERE recorded.seq IS NULL OR stored.n IS NULL OR recorded.digest IS DISTINCT FR
 _VOTES = text("""
 WITH recorded AS (
     SELECT subject, actor, detail -> 'verdict' AS verdict, detail -> 'revision' AS revision,
-           detail -> 'answer' AS answer, detail -> 'own_words' AS own_words, count(*) AS votes, max(seq) AS seq
-    FROM audit_event WHERE event = 'vote.cast' GROUP BY 1, 2, 3, 4, 5, 6
+           detail -> 'answer' AS answer, detail -> 'own_words' AS own_words, detail -> 'together' AS together,
+           count(*) AS votes, max(seq) AS seq
+    FROM audit_event WHERE event = 'vote.cast' GROUP BY 1, 2, 3, 4, 5, 6, 7
 ), stored AS (
     SELECT 'request:' || v.request_id AS subject, 'slack:' || team_id || '/' || user_id AS actor,
            to_jsonb(CAST(verdict AS text)) AS verdict, to_jsonb(revision) AS revision,
            to_jsonb(encode(CASE WHEN w.erased_at IS NULL THEN sha256(w.value) ELSE w.digest END, 'hex')) AS answer,
-           to_jsonb(w.own_words) AS own_words, count(*) AS votes
-    FROM vote AS v LEFT JOIN answer AS w ON w.vote_id = v.id AND w.request_id = v.request_id GROUP BY 1, 2, 3, 4, 5, 6
+           to_jsonb(w.own_words) AS own_words, to_jsonb(v.together) AS together, count(*) AS votes
+    FROM vote AS v LEFT JOIN answer AS w ON w.vote_id = v.id AND w.request_id = v.request_id
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
 )
 SELECT coalesce(recorded.subject, stored.subject) AS subject, coalesce(recorded.seq, 0) AS seq,
        left(coalesce(recorded.actor, stored.actor), 100) || ': ' || coalesce(recorded.votes, 0) || ' votes "'
@@ -71,8 +73,9 @@ SELECT coalesce(recorded.subject, stored.subject) AS subject, coalesce(recorded.
 FROM recorded FULL JOIN stored
     ON (recorded.subject, recorded.actor, recorded.verdict, recorded.revision)
      = (stored.subject, stored.actor, stored.verdict, stored.revision)
-   AND (coalesce(recorded.answer, 'null'), coalesce(recorded.own_words, 'null'))
-     = (coalesce(stored.answer, 'null'), coalesce(stored.own_words, 'null'))
+   AND (coalesce(recorded.answer, 'null'), coalesce(recorded.own_words, 'null'),
+        coalesce(recorded.together, 'null'))
+     = (coalesce(stored.answer, 'null'), coalesce(stored.own_words, 'null'), coalesce(stored.together, 'null'))
 WHERE recorded.votes IS DISTINCT FROM stored.votes
 """)
 # Only a later vote of the same person on the same request supersedes a vote.

@@ -185,6 +185,8 @@ class Vote:
     supersedes: UUID | None
     at: datetime
     answer: AnswerValue | None = None
+    together: UUID | None = None
+    """The form that cast it with votes on other requests."""
 
 
 def cast_vote(tx: Transaction, vote: Vote) -> None:
@@ -273,10 +275,10 @@ FROM (SELECT * FROM json_to_recordset(:rows) AS t (old uuid, new uuid) LIMIT (SE
 WHERE v.id = e.old AND v.superseded_by IS NULL
 """)
 _INSERT_VOTE = text("""
-INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path, created_at)
+INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path, together, created_at)
 SELECT * FROM json_to_recordset(:rows) AS t (
     id uuid, request_id uuid, revision int, person_team_id text, person_user_id text, verdict verdict, reason text,
-    path text, at timestamptz)
+    path text, together uuid, at timestamptz)
 """)
 _INSERT_ANSWER = text("""
 INSERT INTO answer (vote_id, request_id, value, digest, own_words, created_at)

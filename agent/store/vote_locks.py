@@ -20,11 +20,12 @@ from agent.domain.consent_terms import ConsentTerms
 from agent.domain.coverage import StoredApproval
 from agent.domain.limits import Caller
 from agent.domain.request import RequestStatus, StoredPlace, Verdict
+from agent.domain.rules import DecideTogether
 from agent.store import audit, call_locks, consent_terms, pause
 from agent.store.audit import ChainHead
 from agent.store.request_locks import LockedRequest
 from agent.store.rows import people, person, row_as
-from signoff.values import Person
+from signoff.values import Person, Risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,9 @@ class ReviewedRequest(LockedRequest):
     """Of the run's first message."""
     webhooks: bool
     answer_form: AnswerForm | None
+    source: str
+    risk: Risk
+    decide_together: DecideTogether
     call: AskedCall | None
 
 
@@ -225,7 +229,8 @@ JOIN LATERAL (
            (SELECT detail ->> 'terms' FROM audit_event
             WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
             ORDER BY seq DESC LIMIT 1) AS terms_recorded,
-           r.policy -> 'reason_required' AS reason_required, r.answer_form,
+           r.policy -> 'reason_required' AS reason_required, r.answer_form, r.source, r.risk::text AS risk,
+           coalesce(r.policy ->> 'decide_together', 'never') AS decide_together,
            coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
            coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
            v.tool, v.digest, v.editor_team_id, v.editor_user_id,

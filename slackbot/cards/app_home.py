@@ -15,6 +15,7 @@ from slackbot.cards.buttons import subject
 from slackbot.cards.limits import LimitLine, limits_of
 from slackbot.cards.lists import GrantLine, grant_rows
 from slackbot.cards.request import unreadable, withheld_note, without_command_in_title
+from slackbot.cards.together_form import together_row
 from slackbot.cards.values import Json, Names, Pages
 
 MAX_WAITING = 8
@@ -56,7 +57,10 @@ def home(view: HomeView) -> Json:
     made = [
         *_part(
             f"Waiting for me{count}",
-            [row for each in view.waiting[:MAX_WAITING] for row in _waiting(each, view.names)],
+            [
+                *together_row(view.waiting, {}),
+                *(row for each in view.waiting[:MAX_WAITING] for row in _waiting(each, view.names)),
+            ],
         ),
         *buttons.turning(view.waiting_pages, "waiting for me"),
         *_part("My requests", [row for line in view.mine[:MAX_ROWS] for row in rows.request(line)]),

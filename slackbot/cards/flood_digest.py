@@ -8,6 +8,7 @@ from datetime import datetime
 
 from signoff.values import Risk
 from slackbot.cards import blocks, inert
+from slackbot.cards.together_form import together_button
 from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
 
 MAX_TOOLS = 8
@@ -32,7 +33,7 @@ class FloodDigest:
 
 
 def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None) -> Card:
-    """Requests behind the digest are decided one by one."""
+    """Requests behind the digest are decided from the list, or several in one form."""
     whose = _sender(digest.sender)
     if not digest.waiting:
         return _ended_digest_card(digest.sender, delivery_id)
@@ -50,7 +51,10 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     rows = [
         blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
         blocks.rich_text(blocks.section(blocks.text(sentence)), *_tools(digest), *_until(digest)),
-        *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, whose, "primary")),
+        *blocks.actions(
+            blocks.button("Open the list", ACTION_LIST, value, whose, "primary"),
+            together_button(query, whose),
+        ),
     ]
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
     text = f"{risk}: {count} from {inert.mrkdwn(whose, 80)} {verb} for review{mentions}"

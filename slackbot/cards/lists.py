@@ -81,11 +81,12 @@ def request_list(
     empty: str = "Nothing waits for review.",
     pages: Pages | None = None,
     count: Count | None = None,
+    together: Sequence[Json] = (),
 ) -> Card:
-    """`count`: over all pages, if counted."""
+    """`count`: over all pages, if counted. `together`: the row above, if a form can decide several of them."""
     if not lines:
         return _text_card(empty)
-    made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
+    made = [*together, *(row for line in lines[:MAX_ROWS] for row in rows.request(line))]
     return _listed(heading, len(lines), made, more=len(lines) > MAX_ROWS, pages=pages, in_all=count)
 
 

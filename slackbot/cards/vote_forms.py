@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.domain.request import Verdict
@@ -39,18 +39,17 @@ def vote_modal(verdict: Verdict, view: RequestView, carry: str, reader: Person |
     if view.own_words_exclude(reader):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
     reasons = view.rule.reject_reasons if verdict is Verdict.REJECT else ()
-    offered = [reason for reason in reasons if reason.strip()][:MAX_CHOICES]
-    choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
+    chooser = reason_chooser(reasons, required=required)
     # With choices either is enough, which Slack's form cannot express: the submission is checked.
-    own = _own_words(
-        "In your own words" if choices else label,
-        required=required and not choices,
+    own = own_words_input(
+        "In your own words" if chooser else label,
+        required=required and not chooser,
         hint=words.reason_missing if required else None,
     )
     question = blocks.with_ids(_question(view, effect), carry)
     return modal(
         words.button,
-        [*question, *_chooser(choices, required=required), own],
+        [*question, *chooser, own],
         close="Cancel",
         submit=words.button,
         callback=CALLBACK_VOTE[verdict],
@@ -60,12 +59,16 @@ def vote_modal(verdict: Verdict, view: RequestView, carry: str, reader: Person |
 
 def reason_of(view: Mapping[str, Any]) -> str | None:
     """From a `view_submission`'s `view`: the chosen reason, own words, or both; None if empty."""
+    typed = _entered(view, REASON_BLOCK, REASON_INPUT).get("value")
+    own = typed.strip() if isinstance(typed, str) else None
+    return ": ".join(filter(None, [chosen_reason(view), own]))[:MAX_REASON] or None
+
+
+def chosen_reason(view: Mapping[str, Any]) -> str | None:
+    """From a `view_submission`'s `view`: the checkpoint's reason that was chosen, if one was."""
     chosen = _entered(view, CHOICE_BLOCK, CHOICE_INPUT).get("selected_option")
     choice = chosen.get("value") if isinstance(chosen, Mapping) else None
-    typed = _entered(view, REASON_BLOCK, REASON_INPUT).get("value")
-    parts = [each.strip() for each in (choice, typed) if isinstance(each, str) and each != OWN_WORDS]
-    parts = [each for each in parts if each]
-    return ": ".join(parts)[:MAX_REASON] or None
+    return choice.strip() or None if isinstance(choice, str) and choice != OWN_WORDS else None
 
 
 def _question(view: RequestView, effect: str) -> list[Json]:
@@ -81,12 +84,14 @@ def _question(view: RequestView, effect: str) -> list[Json]:
     ]
 
 
-def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
-    """The checkpoint's reasons, as a menu.
+def reason_chooser(reasons: Sequence[str], *, required: bool = False, label: str = "Reason") -> list[Json]:
+    """The checkpoint's reasons, as a menu; empty if it has none.
 
     Slack marks optional inputs with "(optional)", so a required one begins with a choice that leaves the reason to the
     words below.
     """
+    known = [reason for reason in reasons if reason.strip()][:MAX_CHOICES]
+    choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(known)]
     if not choices:
         return []
     own = [blocks.option("Other, in my own words below", OWN_WORDS)] if required else []
@@ -94,10 +99,11 @@ def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
     kind = "radio_buttons" if len(offered) <= MAX_RADIO_BUTTONS else "static_select"
     begin = {"initial_option": own[0]} if own else {}
     element = {"type": kind, "action_id": CHOICE_INPUT, "options": offered, **begin}
-    return [blocks.input_block(CHOICE_BLOCK, "Reason", element, optional=not required)]
+    return [blocks.input_block(CHOICE_BLOCK, label, element, optional=not required)]
 
 
-def _own_words(label: str, *, required: bool, hint: str | None) -> Json:
+def own_words_input(label: str, *, required: bool, hint: str | None) -> Json:
+    """Return the input for the reviewer's own words, which `reason_of` reads."""
     element = {
         "type": "plain_text_input",
         "action_id": REASON_INPUT,

@@ -11,7 +11,7 @@ from agent.database.precedence import Rank
 from agent.domain.answers import AnswerValue
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import Standing
-from agent.domain.request import Ballot, Place, Verdict
+from agent.domain.request import Ballot, Place, Together, Verdict
 from agent.store import views
 from agent.store.views import VoteContext
 from agent.usecases import requests
@@ -44,6 +44,7 @@ class NewVote:
     place: Place | None = None
     principal: str | None = None
     answer: AnswerValue | None = None
+    together: Together | None = None
     arrived: float = field(default_factory=monotonic)
 
 
@@ -84,6 +85,7 @@ async def _ballot(db: Database, directory: Directory, vote: NewVote, known: Vote
         principal=vote.principal,
         tool=known.tool,
         answer=vote.answer,
+        together=vote.together,
     )
 
 

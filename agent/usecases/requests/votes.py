@@ -20,7 +20,7 @@ import structlog
 from agent.database.errors import BudgetExceeded
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain import eligibility
+from agent.domain import eligibility, together
 from agent.domain.answers import AnswerForm, UnfitAnswer
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
@@ -264,6 +264,11 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
         return refused
     if (unfit := _unfit(request.answer_form, ballot)) is not None:
         return unfit
+    if ballot.together is not None:
+        if together.obstacle(request) is not None:
+            return Refused(Refusal.NOT_TOGETHER)
+        if ballot.together.digest != request.digest:
+            return Refused(Refusal.STALE_REVISION)
     unexplained = ballot.verdict.value in request.reason_required and says_nothing(ballot.reason)
     if unexplained:
         return Refused(Refusal.REASON_REQUIRED)
@@ -298,6 +303,7 @@ def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ba
             mine.id if mine else None,
             request.head.at,
             ballot.answer,
+            ballot.together.id if ballot.together else None,
         ),
     )
     return AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot))
@@ -381,6 +387,8 @@ def _vote_detail(ballot: Ballot) -> dict[str, object]:
     }
     if said := ballot.answer:
         detail |= {"answer": said.digest.hex(), "own_words": said.own_words}
+    if ballot.together:
+        detail["together"] = str(ballot.together.id)
     return detail | ({"principal": ballot.principal} if ballot.principal else {})
 
 

@@ -233,6 +233,8 @@ CREATE TABLE vote (
     reason text,
     path text NOT NULL,
     superseded_by uuid,
+    -- The form that cast it with votes on other requests, one by one.
+    together uuid,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT pk_vote PRIMARY KEY (id),
     CONSTRAINT fk_vote_request_id_revision

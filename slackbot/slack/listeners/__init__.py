@@ -20,6 +20,7 @@ from slackbot.slack.listeners import (
     shortcuts,
     slash_commands,
     thread_buttons,
+    together,
 )
 from slackbot.slack.listeners.context import BackgroundTasks, ListenerContext
 
@@ -33,6 +34,7 @@ _ROOMS = (
     thread_buttons,
     listing,
     forms,
+    together,
     agent_form,
     cancel,
     slash_commands,

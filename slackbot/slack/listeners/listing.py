@@ -5,7 +5,7 @@ Word and query travel in the buttons, as claims; each page looks up current righ
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -15,8 +15,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus
-from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_list import RequestFilter, RequestKind, RequestLine, RequestOrder
 from agent.domain.short_ids import parse_id_prefix
+from agent.store import views
 from signoff.values import Person
 from slackbot.cards import (
     ACTION_LIST,
@@ -40,6 +41,8 @@ from slackbot.cards import (
     skeleton_modal,
 )
 from slackbot.cards.cursor import Cursor
+from slackbot.cards.together_form import together_row
+from slackbot.masking import clean_view
 from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
 from slackbot.slack.listeners import answers, details
 from slackbot.slack.listeners.buttons import person_of
@@ -67,7 +70,13 @@ async def _waiting_for_me(ctx: ListenerContext, person: Person, query: Query) ->
         count=page.count,
         empty="Nothing waits for you.",
         pages=_pages(TODO, query, page),
+        together=await _together(ctx, page.lines),
     )
+
+
+async def _together(ctx: ListenerContext, lines: Sequence[RequestLine]) -> list[dict[str, Any]]:
+    found = await ctx.db.read(views.request_views, [line.id for line in lines])
+    return together_row([await clean_view(view) for view in found], {})
 
 
 async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:

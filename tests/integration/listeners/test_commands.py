@@ -257,7 +257,7 @@ async def test_lists_turn_their_pages_in_place(house: House) -> None:
     assert not await turn(ACTION_PAGE, 1) & first
     assert await turn(ACTION_PAGE_BACK, listing.PAGE) == first
     (listed,) = house.slack.ephemeral("U0GRACE")
-    row = next(block["block_id"] for block in listed["blocks"] if block["type"] == "actions")
+    row = next(block["block_id"] for block in listed["blocks"] if ACTION_OPEN in str(block))
     await grace.click(listed, ACTION_OPEN, block_id=row)
     await house.modal("U0GRACE", "order_id")
 

@@ -219,7 +219,7 @@ def test_a_history_says_what_became_of_an_approval(
 
 
 def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
-    """How many, of which agent, for which tools, by when; the button leads to the list of that agent."""
+    """How many, of which agent, for which tools, by when; the buttons are about the requests of that agent."""
     flood = cards.FloodDigest("refunds", 37, Risk.HIGH, {"process_refund": 30, "mail": 7}, AT, ("S0FINANCE",))
     card = cards.flood_digest_card(flood, delivery_id="d")
     referee.judge(card)
@@ -229,15 +229,14 @@ def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
     assert card.text.startswith(
         "Up to high risk: 37 requests from agent refunds wait for review <!subteam^S0FINANCE>"
     )
-    ((action, value),) = buttons(referee, card.blocks)
-    assert (action, cards.parse_page_value(value)) == (
-        "signoff:list",
-        ("waiting", {"agent": "refunds", "folded": "yes"}),
-    )
+    assert [(action, cards.parse_page_value(value)) for action, value in buttons(referee, card.blocks)] == [
+        ("signoff:list", ("waiting", {"agent": "refunds", "folded": "yes"})),
+        ("signoff:decide_together", ("together", {"agent": "refunds"})),
+    ]
     of_key = cards.flood_digest_card(replace(flood, sender="key:ci"), delivery_id="d")
     assert "37 requests from the key ci wait for review" in referee.words(of_key.blocks)
-    ((_, value),) = buttons(referee, of_key.blocks)
-    assert cards.parse_page_value(value) == ("waiting", {"key": "ci", "folded": "yes"})
+    pages = [cards.parse_page_value(value) for _, value in buttons(referee, of_key.blocks)]
+    assert pages == [("waiting", {"key": "ci", "folded": "yes"}), ("together", {"key": "ci"})]
 
 
 def test_a_digest_that_has_served_leads_to_no_list(referee: Any) -> None:

@@ -1,0 +1,178 @@
+"""Several requests decided in one form: what it may show, and a vote on each.
+
+Together is not at once: each vote is judged by every rule of its request, as if it came alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from uuid import UUID, uuid4
+
+from agent.database.background import start_task
+from agent.database.errors import BudgetExceeded, DatabaseUnavailable
+from agent.database.pools import Database
+from agent.domain.errors import Refusal, Refused
+from agent.domain.request import Place, RequestStatus, Together, Verdict
+from agent.domain.request_list import RequestFilter, RequestOrder
+from agent.domain.request_view import RequestView
+from agent.domain.verdicts import OUTCOMES
+from agent.store import views
+from agent.usecases import requests
+from agent.usecases.requests import Votes
+from signoff.description import shown
+from signoff.values import Person
+from slackbot.cards.cursor import Cursor
+from slackbot.cards.together_form import MOST, CarriedRow, LeftOut, RowOutcome, TogetherForm, apart
+from slackbot.masking import clean_view
+from slackbot.reviewing.listing import PersonalLists
+from slackbot.reviewing.votes import OUTCOME_UNKNOWN, VOTE_BUDGET, NewVote, cast_vote
+from slackbot.slack_api.directory import Directory
+
+SCANNED = 50
+"""Requests that one form is chosen from."""
+
+LEAST = 0.2
+"""Seconds that are left for the answer when votes are no longer waited for."""
+
+NOT_RECORDED = "This vote was not recorded in time. Please decide it on its card."
+CHANGED = "It has changed since this form was opened. Please look at it first."
+
+
+Query = Mapping[str, str]
+"""What a form is chosen from: `agent` or `key`, `checkpoint`, `tool`, and `after` which request; all may be missing."""
+
+
+async def open_form(
+    db: Database, directory: Directory, person: Person, query: Query
+) -> tuple[TogetherForm | None, Sequence[LeftOut]]:
+    """Return the form for the first requests of one kind that wait for a person, and those that it leaves out.
+
+    Without a kind in ``query``, it is the one that has most of them. None: nothing fits. Raises ValueError for a query
+    that Signoff never made.
+    """
+    lists = PersonalLists(db, directory, person)
+    at = Cursor((UUID(query["after"]),)) if "after" in query else Cursor()
+    page = await lists.waiting_for_me(at, SCANNED, _filter(query), RequestOrder.DEADLINE)
+    found = await db.read(views.request_views, [line.id for line in page.lines])
+    seen = [_Seen(*await _shown(view)) for view in found if query.get("tool") in (None, view.action.tool)]
+    of_kind = [each for each in seen if each.kind == _most(seen)]
+    fitting = [each.view for each in of_kind if each.why is None]
+    rows, more = fitting[:MOST], len(fitting) > MOST or page.forward is not None
+    so_far = of_kind[: of_kind.index(_Seen(rows[-1], None))] if len(fitting) > MOST else of_kind
+    left_out = [LeftOut(each.view, each.why) for each in so_far if each.why is not None]
+    if not rows:
+        return None, left_out
+    nonces = await requests.create_places(db, [view.id for view in rows], "modal", person)
+    placed = [replace(view, place_nonce=nonces[view.id]) for view in rows if view.id in nonces]
+    checkpoint, tool = of_kind[0].kind
+    rest = {**query, "checkpoint": checkpoint, "tool": tool, "after": str(rows[-1].id)}
+    return TogetherForm(uuid4(), placed, left_out, rest if more else None), left_out
+
+
+async def decide(
+    votes: Votes,
+    directory: Directory,
+    person: Person,
+    form_id: UUID,
+    rows: Sequence[CarriedRow],
+    verdict: Verdict,
+    reason: str | None,
+    *,
+    path: str,
+    arrived: float,
+) -> list[RowOutcome]:
+    """Cast one vote for each row, within a click's time; repeated, nothing changes.
+
+    A row whose request the form may not show, or did not show as it is, is refused, on record. Raises Refused
+    (REASON_REQUIRED) if a checkpoint asks for a reason and there is none: then no vote was cast.
+    """
+    found = {view.id: view for view in await votes.db.read(views.request_views, [_id(row) for row in rows])}
+    clean = dict(zip(found, await asyncio.gather(*map(_shown, found.values())), strict=True))
+    if reason is None and any(verdict in view.rule.reason_required for view in found.values()):
+        raise Refused(Refusal.REASON_REQUIRED)
+
+    async def one(row: CarriedRow) -> RowOutcome:
+        known = clean.get(_id(row))
+        if known is None:
+            return RowOutcome(None, "", Refused(Refusal.UNKNOWN_REQUEST).sentence)
+        view, why = known
+        if why is not None and view.status is RequestStatus.WAITING and view.revision == row.value.revision:
+            refused = Refusal.NOT_TOGETHER
+            await requests.record_refusal(votes.db, view.id, view.revision, person, refused, path)
+            return RowOutcome(view, "", f"It is decided on its own card: {why}.")
+        vote = NewVote(
+            person,
+            view.id,
+            row.value.revision,
+            verdict,
+            path,
+            reason,
+            Place(row.value.nonce, "modal"),
+            together=Together(form_id, row.digest),
+            arrived=arrived,
+        )
+        return await _cast(votes, directory, vote, view)
+
+    tasks = [start_task(one(row), f"vote:{form_id}") for row in rows]
+    await asyncio.wait(tasks, timeout=max(0.0, arrived + VOTE_BUDGET + LEAST - monotonic()))
+    late = [task for task in tasks if not task.done()]
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    return [
+        RowOutcome(clean[_id(row)][0] if _id(row) in clean else None, "", OUTCOME_UNKNOWN)
+        if task in late
+        else task.result()
+        for row, task in zip(rows, tasks, strict=True)
+    ]
+
+
+async def _cast(votes: Votes, directory: Directory, vote: NewVote, view: RequestView) -> RowOutcome:
+    try:
+        counted = await cast_vote(votes, directory, vote)
+    except Refused as refused:
+        return RowOutcome(view, "", CHANGED if refused.code is Refusal.STALE_REVISION else refused.sentence)
+    except (BudgetExceeded, DatabaseUnavailable):
+        return RowOutcome(view, "", NOT_RECORDED)
+    except Exception:
+        return RowOutcome(view, "", OUTCOME_UNKNOWN)
+    if counted.status is RequestStatus.WAITING:
+        return RowOutcome(view, f"counted, {counted.needed} more needed")
+    return RowOutcome(view, OUTCOMES[counted.status].title.lower())
+
+
+async def _shown(view: RequestView) -> tuple[RequestView, str | None]:
+    """The request as people see it, and why a form may not show it with others."""
+    clean = await clean_view(view)
+    masked = clean.facts != view.facts or clean.description != shown(view.description)
+    return clean, apart(clean, masked=masked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    view: RequestView
+    why: str | None
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        return self.view.checkpoint_id, self.view.action.tool
+
+
+def _most(seen: Sequence[_Seen]) -> tuple[str, str] | None:
+    """The kind with most requests that fit, the first among equals; of those that do not, if none does."""
+    counted = Counter([each.kind for each in seen if each.why is None] or [each.kind for each in seen])
+    return max(counted, key=counted.__getitem__, default=None)
+
+
+def _filter(query: Query) -> RequestFilter:
+    return RequestFilter(
+        agent=query.get("agent", ""), key=query.get("key", ""), checkpoint_id=query.get("checkpoint", "")
+    )
+
+
+def _id(row: CarriedRow) -> UUID:
+    return row.value.request_id
