@@ -262,6 +262,13 @@ def cards_per_minute(value: Any) -> int:
     return value
 
 
+def group_from(value: Any) -> int:
+    """Return how many requests of one batch share a message, 2 or more, or 0 for never; raise ValueError otherwise."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value == 1:
+        raise ValueError("must be a whole number, 2 or more, or 0 for never")
+    return value
+
+
 def duration(value: Any) -> timedelta:
     """Return a time between 1 second and 365 days, written as `24h` or in seconds, or raise ValueError."""
     amount = seconds_of(value)

@@ -59,6 +59,7 @@ DEFAULTS = TERMS | {
     "admin_channel": checkpoint_fields.text,
     "default_agent": checkpoint_fields.text,
     "cards_per_minute": checkpoint_fields.cards_per_minute,
+    "group_from": checkpoint_fields.group_from,
 }
 CHECKPOINT = TERMS | {
     "checkpoint_id": checkpoint_fields.checkpoint_id,

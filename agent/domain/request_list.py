@@ -109,8 +109,9 @@ class RequestFilter:
 
     ``key``: of the asking program. ``person`` asked or decided; ``decider`` decided, or approved with others.
     ``since`` and ``until``: the earliest time of the list's kind, and the first that is too late. ``ids``: a prefix's.
-    ``in_doubt``: a call waits to be settled. ``folded``: in a digest instead of a card. ``words``, case-folded: each
-    begins a word that people may read in the request, or a name of the people in ``named`` (word and user id).
+    ``in_doubt``: a call waits to be settled. ``folded``: in a digest instead of a card. ``group``: in the message of
+    this group. ``words``, case-folded: each begins a word that people may read in the request, or a name of the people
+    in ``named`` (word and user id).
     """
 
     status: RequestStatus | None = None
@@ -129,4 +130,5 @@ class RequestFilter:
     words: tuple[str, ...] = ()
     named: tuple[tuple[str, str], ...] = ()
     folded: bool | None = None
+    group: str = ""
     in_doubt: bool | None = None

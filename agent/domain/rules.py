@@ -140,6 +140,7 @@ class Terms(BaseModel):
 
 
 CARDS_PER_MINUTE = 10
+GROUP_FROM = 4
 
 
 class Defaults(Terms):
@@ -156,6 +157,9 @@ class Defaults(Terms):
 
     cards_per_minute: int = Field(default=CARDS_PER_MINUTE, ge=1)
     """Per agent or program's key, channel and minute; a digest shows the rest."""
+
+    group_from: int = Field(default=GROUP_FROM, ge=0)
+    """So many requests of one batch and checkpoint share a message; 0: each has a card."""
 
     def terms(self) -> dict[str, Any]:
         return self.model_dump(include=set(Terms.model_fields))

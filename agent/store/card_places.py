@@ -8,8 +8,9 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection
+from agent.store import outbox
 from agent.store.ids import new_nonce
-from agent.store.outbox import Destination
+from agent.store.outbox import Destination, OutboxMessage
 from signoff.values import Person
 
 LOOK_AFTER = 3600.0
@@ -27,10 +28,20 @@ async def insert_personal(
     return {row.request_id: row.nonce for row in rows}
 
 
-async def channel_of_card(connection: Connection, request_id: UUID) -> Destination | None:
-    """Return where a request's card is posted, or None while it is not posted in a channel."""
+async def message_of(connection: Connection, request_id: UUID) -> OutboxMessage | None:
+    """Return what redraws a request's card or its group's message; None while neither is posted in a channel."""
     row = (await connection.execute(_CHANNEL, {"id": request_id})).one_or_none()
-    return Destination(row.team_id, row.channel_id) if row else None
+    if row is None:
+        return None
+    there = Destination(row.team_id, row.channel_id)
+    return outbox.digest(there, row.name) if row.name else outbox.card(there, request_id)
+
+
+async def group_at(connection: Connection, destination: Destination, ts: str) -> str | None:
+    """Return the name of the group whose message this Slack message is, or None."""
+    key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
+    found: str | None = (await connection.execute(_GROUP, key)).scalar_one_or_none()
+    return found
 
 
 async def request_of_card(connection: Connection, destination: Destination, ts: str) -> UUID | None:
@@ -76,7 +87,11 @@ UPDATE card_place SET look_at = clock_timestamp() + make_interval(secs => :secon
 WHERE team_id = :team AND channel_id = :channel AND ts = :ts
 """)
 _CHANNEL = text("""
-SELECT team_id, channel_id FROM card_place WHERE request_id = :id AND surface = 'channel' AND ts IS NOT NULL
+SELECT p.team_id, p.channel_id, g.name FROM card_place AS p LEFT JOIN request_group AS g ON g.name = p.digest
+WHERE p.request_id = :id AND p.surface = 'channel' AND (p.ts IS NOT NULL OR g.name IS NOT NULL)
+""")
+_GROUP = text("""
+SELECT name FROM request_group WHERE team_id = :team AND channel_id = :channel AND ts = :ts
 """)
 _REQUEST = text("""
 SELECT request_id FROM card_place

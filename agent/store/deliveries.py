@@ -46,13 +46,15 @@ class NextDelivery:
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None
-    """A digest's sender: an agent, or `key:NAME`."""
+    """A digest's name: its sender (an agent, or `key:NAME`), a batch or a group."""
     turn: str
     """The sender, to pass in `served` from now on."""
     root_ts: str | None
     """Slack's id of the card, or of the thread's first message."""
     is_unseen: bool
     """A card that was never posted, of a request that expired."""
+    in_group: bool
+    """A line for the thread of a group's message."""
     parts: tuple[Part, ...]
     is_flood: bool
     is_new: bool

@@ -33,7 +33,11 @@ WHERE EXISTS (
             (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel'),
             (SELECT thread_ts FROM agent_run WHERE id = d.run_id), d.body ->> 'outdated',
             (SELECT g.ts FROM digest_card AS g WHERE g.team_id = :team AND g.channel_id = free.channel_id
-                                                 AND g.agent = d.agent AND NOT g.outdated)) AS ts) AS root
+                                                 AND g.agent = d.agent AND NOT g.outdated),
+            CASE d.kind WHEN 'digest' THEN (SELECT ts FROM request_group WHERE name = d.agent)
+                        WHEN 'thread_line' THEN (
+                            SELECT g.ts FROM card_place AS p JOIN request_group AS g ON g.name = p.digest
+                            WHERE p.request_id = d.request_id AND p.surface = 'channel') END) AS ts) AS root
         WHERE CASE WHEN d.kind IN ('thread_line', 'run_line')
               THEN root.ts IS NOT NULL
                    AND NOT EXISTS (SELECT FROM delivery AS e
@@ -54,7 +58,8 @@ WHERE EXISTS (
     SELECT FROM card_place AS p JOIN delivery AS d ON d.request_id = p.request_id
     WHERE p.team_id = :team AND p.channel_id = free.channel_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
       AND (d.state = 'pending') IS NOT FALSE AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous
-      AND (d.kind = 'thread_line' OR p.told_at IS NOT NULL OR d.not_before <= free.now)
+      AND CASE d.kind WHEN 'thread_line' THEN p.digest IS NULL
+                      ELSE p.told_at IS NOT NULL OR d.not_before <= free.now END
 )
 ORDER BY random()
 """)

@@ -1,7 +1,7 @@
 """A flood: more new requests of one sender than a channel may show. The rest is folded into a digest.
 
 A folded request has no card and no thread. A sender is an agent, or a program's key, which may speak for many agents
-but has one limit and one digest.
+but has one limit and one digest. Requests of a group (`store/groups.py`) are folded into the group's digest instead.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from sqlalchemy import (
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.request import API, RequestStatus
 from agent.store.outbox import Destination
-from agent.store.tables import approval_request, card_place, delivery, digest_card
+from agent.store.tables import approval_request, card_place, delivery, digest_card, request_group
 
 
 async def fold(connection: Connection, destination: Destination, cards_per_minute: int) -> list[str]:
-    """Skip the cards of requests beyond the limit or already folded. Returns the senders.
+    """Skip the cards of requests beyond the limit or already folded. Returns the names of their digests.
 
     A digest is outdated after a minute: nobody scrolls up to it.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id}
     rows = await fetch(connection, _FOLD, **here, cards_per_minute=cards_per_minute)
-    return [row.sender for row in rows]
+    return [row.digest for row in rows]
 
 
 async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UUID, Destination, str]]:
@@ -99,7 +99,16 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
         .group_by(_SENDER)
         .subquery("recent")
     )
-    room = func.greatest(0, bindparam("cards_per_minute", type_=Integer) - func.coalesce(recent.c.lately, 0))
+    groups = (
+        select(func.count())
+        .where(
+            request_group.c.team_id == bindparam("team"), request_group.c.channel_id == bindparam("channel")
+        )
+        .where(request_group.c.sender == waiting.c.sender, request_group.c.ts >= _A_MINUTE_AGO)
+        .scalar_subquery()
+    )
+    lately = func.coalesce(recent.c.lately, 0) + groups
+    room = func.greatest(0, bindparam("cards_per_minute", type_=Integer) - lately)
     return (
         select(waiting.c.id)
         .outerjoin(recent, recent.c.sender == waiting.c.sender)
@@ -108,9 +117,14 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
 
 
 def _fold() -> Select[tuple[str]]:
-    folded_line = and_(delivery.c.kind == "thread_line", card_place.c.folded)
+    folded_line = and_(delivery.c.kind == "thread_line", card_place.c.folded, card_place.c.digest.is_(None))
     held = (
-        select(delivery.c.id, card_place.c.nonce, card_place.c.folded, _SENDER.label("sender"))
+        select(
+            delivery.c.id,
+            card_place.c.nonce,
+            card_place.c.folded,
+            func.coalesce(card_place.c.digest, _SENDER).label("digest"),
+        )
         .join(card_place, _channel_card)
         .join(approval_request, approval_request.c.id == delivery.c.request_id)
         .where(delivery.c.id.in_(_excess(or_(delivery.c.kind == "card", folded_line))))
@@ -127,24 +141,24 @@ def _fold() -> Select[tuple[str]]:
         update(digest_card)
         .values(outdated=True)
         .where(digest_card.c.team_id == bindparam("team"), digest_card.c.channel_id == bindparam("channel"))
-        .where(digest_card.c.agent.in_(select(held.c.sender).where(~held.c.folded)))
+        .where(digest_card.c.agent.in_(select(held.c.digest).where(~held.c.folded)))
         .where(digest_card.c.ts < _A_MINUTE_AGO)
     )
-    senders = select(held.c.sender).distinct().order_by(held.c.sender)
-    return senders.add_cte(skipped.cte("skipped"), folded.cte("folded_now"), outdated.cte("outdated_now"))
+    digests = select(held.c.digest).distinct().order_by(held.c.digest)
+    return digests.add_cte(skipped.cte("skipped"), folded.cte("folded_now"), outdated.cte("outdated_now"))
 
 
 _FOLD = _fold()
 _PLACE = text("""
 WITH waits AS (SELECT FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
-               WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel
+               WHERE p.folded AND p.digest IS NULL AND p.team_id = :team AND p.channel_id = :channel
                  AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender AND r.status = 'waiting'
                LIMIT 1),
 former AS (SELECT ts FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender),
 ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender
           AND NOT EXISTS (SELECT FROM waits)),
 told AS (UPDATE card_place AS p SET told_at = clock_timestamp() FROM approval_request AS r
-         WHERE p.folded AND p.surface = 'channel' AND p.ts IS NULL AND p.told_at IS NULL
+         WHERE p.folded AND p.digest IS NULL AND p.surface = 'channel' AND p.ts IS NULL AND p.told_at IS NULL
            AND p.team_id = :team AND p.channel_id = :channel AND r.id = p.request_id AND r.status = 'waiting'
            AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender),
 mended AS (UPDATE delivery SET state = 'skipped' WHERE state = 'dead' AND kind = 'digest'
@@ -160,13 +174,15 @@ SELECT ts FROM former WHERE ts <> :ts
 _UNFOLD = text("""
 WITH digest AS MATERIALIZED (
     SELECT team_id, channel_id, agent AS sender FROM digest_card
-    UNION SELECT team_id, channel_id, agent FROM delivery WHERE state = 'dead' AND kind = 'digest'
+    UNION SELECT team_id, channel_id, agent FROM delivery
+    WHERE state = 'dead' AND kind = 'digest' AND agent NOT LIKE 'group:%'
 ), waits AS (
     SELECT p.nonce, p.request_id, d.team_id, d.channel_id, d.sender,
            r.risk = 'critical' OR r.approvals_required > 1 AS important,
            row_number() OVER (PARTITION BY d.team_id, d.channel_id, d.sender, r.requester_user_id ORDER BY r.id) AS turn
     FROM digest AS d
-    JOIN card_place AS p ON p.folded AND p.ts IS NULL AND p.team_id = d.team_id AND p.channel_id = d.channel_id
+    JOIN card_place AS p ON p.folded AND p.digest IS NULL AND p.ts IS NULL
+     AND p.team_id = d.team_id AND p.channel_id = d.channel_id
     JOIN approval_request AS r ON r.id = p.request_id AND r.status = 'waiting'
      AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = d.sender
 ), ranked AS (
@@ -180,6 +196,12 @@ WITH digest AS MATERIALIZED (
     JOIN approval_request AS s ON s.id = q.request_id
      AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = d.sender
     GROUP BY d.team_id, d.channel_id, d.sender
+), grouped AS (
+    SELECT d.team_id, d.channel_id, d.sender, count(*) AS cards
+    FROM digest AS d
+    JOIN request_group AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.sender = d.sender
+     AND g.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text)
+    GROUP BY d.team_id, d.channel_id, d.sender
 ), queued AS (
     SELECT d.team_id, d.channel_id, d.sender, count(*) AS cards
     FROM digest AS d
@@ -192,8 +214,10 @@ WITH digest AS MATERIALIZED (
 ), chosen AS (
     SELECT ranked.* FROM ranked
     LEFT JOIN busy USING (team_id, channel_id, sender)
+    LEFT JOIN grouped USING (team_id, channel_id, sender)
     LEFT JOIN queued USING (team_id, channel_id, sender)
-    WHERE rank <= CAST(:cards_per_minute AS int) - coalesce(busy.cards, 0) - coalesce(queued.cards, 0)
+    WHERE rank <= CAST(:cards_per_minute AS int) - coalesce(busy.cards, 0) - coalesce(grouped.cards, 0)
+                  - coalesce(queued.cards, 0)
 ), held AS (
     SELECT p.nonce FROM card_place AS p WHERE p.nonce IN (SELECT nonce FROM chosen)
     ORDER BY p.nonce FOR NO KEY UPDATE SKIP LOCKED

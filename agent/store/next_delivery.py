@@ -43,7 +43,11 @@ WITH here AS MATERIALIZED (
             (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel'),
             (SELECT thread_ts FROM agent_run WHERE id = d.run_id), d.body ->> 'outdated',
             (SELECT ts FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = d.agent
-                                          AND NOT outdated)) AS ts) AS root
+                                          AND NOT outdated),
+            CASE d.kind WHEN 'digest' THEN (SELECT ts FROM request_group WHERE name = d.agent)
+                        WHEN 'thread_line' THEN (
+                            SELECT g.ts FROM card_place AS p JOIN request_group AS g ON g.name = p.digest
+                            WHERE p.request_id = d.request_id AND p.surface = 'channel') END) AS ts) AS root
         WHERE CASE WHEN d.kind IN ('thread_line', 'run_line')
               THEN root.ts IS NOT NULL
                    AND NOT EXISTS (SELECT FROM delivery AS e
@@ -65,7 +69,9 @@ WITH here AS MATERIALIZED (
                 AND priority >= 3 AND not_before <= (SELECT now FROM here)
               ORDER BY priority, id LIMIT (SELECT CAST(NULL AS int))) AS d
         CROSS JOIN LATERAL (SELECT CASE d.kind
-            WHEN 'thread_line' THEN (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel')
+            WHEN 'thread_line' THEN (
+                SELECT coalesce(p.ts, g.ts) FROM card_place AS p LEFT JOIN request_group AS g ON g.name = p.digest
+                WHERE p.request_id = d.request_id AND p.surface = 'channel')
             WHEN 'run_line' THEN (SELECT thread_ts FROM agent_run WHERE id = d.run_id) END AS ts) AS root
         WHERE d.kind = 'direct' OR (
             root.ts IS NOT NULL
@@ -123,11 +129,15 @@ WITH here AS MATERIALIZED (
         SELECT count(*) FROM card_place AS q JOIN approval_request AS s ON s.id = q.request_id
         WHERE q.team_id = :team AND q.channel_id = :channel AND q.surface = 'channel'
           AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = sender
-          AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
+          AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text)) - (
+        SELECT count(*) FROM request_group AS g
+        WHERE g.team_id = :team AND g.channel_id = :channel AND g.sender = whose.sender
+          AND g.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
 ), stranded AS (
     SELECT FROM card_place AS p
     JOIN delivery AS d ON d.request_id = p.request_id AND d.kind = 'thread_line' AND (d.state = 'pending') IS NOT FALSE
-    WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
+    WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel' AND p.folded
+      AND p.digest IS NULL AND p.ts IS NULL
 ), flood AS MATERIALIZED (
     SELECT CASE
         WHEN NOT CAST(:fold AS boolean) OR NOT EXISTS (SELECT FROM here) THEN false
@@ -148,6 +158,9 @@ SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind
        first.kind = 'card' AND first.is_post AND EXISTS (
            SELECT FROM approval_request AS r JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
            WHERE r.id = first.request_id AND r.status = 'expired' AND p.closed = '{}') IS TRUE AS is_unseen,
+       first.kind = 'thread_line' AND EXISTS (
+           SELECT FROM card_place AS p WHERE p.request_id = first.request_id AND p.surface = 'channel'
+                                         AND p.digest IS NOT NULL) IS TRUE AS in_group,
        (SELECT json_agg(batch ORDER BY id) FROM batch) AS parts, flood.is_flood,
        NOT EXISTS (SELECT FROM outlet WHERE team_id = :team AND channel_id = :channel)
        AND EXISTS (SELECT FROM delivery

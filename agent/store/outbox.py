@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
 from agent.database.wakeups import Wakeup
+from agent.domain.groups import HOLD_SECONDS
 from agent.domain.request_view import Change
 from agent.store.ids import new_id
 from signoff.canonical import canonical_bytes
@@ -164,9 +165,14 @@ async def find_told(connection: Connection, names: Sequence[str]) -> set[str]:
 
 
 def digest(destination: Destination, sender: str) -> OutboxMessage:
-    """Return the message that posts or redraws the digest of a sender's requests that have no card."""
+    """Return the message that posts or redraws a digest: that of a sender's requests without a card, or of a group."""
     key = f"digest:{destination.team_id}:{destination.channel_id}:{sender}"
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
+
+
+def gathering(destination: Destination, batch: str) -> OutboxMessage:
+    """Return what forms a group of the requests that are gathered under this name, once the others had time to come."""
+    return replace(digest(destination, batch), wait=HOLD_SECONDS)
 
 
 def digest_pointer(destination: Destination, sender: str, outdated: str, digest: str) -> OutboxMessage:

@@ -38,7 +38,7 @@ FROM (
         ('{SELECT,INSERT,UPDATE}', '{admin_channel,agent_run,api_key,approval_grant,approval_request,audit_head,
                                      card_place,execution,notify_choice,tool_call,webhook}'),
         ('{SELECT,INSERT,UPDATE,DELETE}', '{delivery,digest_card,http_reply,key_use,limit_sum,limit_use,notice,outlet,
-                                            pause,request_search,schedule,schedule_start,search_due,sign_in_link,
+                                            pause,request_group,request_search,schedule,schedule_start,search_due,sign_in_link,
                                             web_session}')
     ) AS given (privileges, tables) CROSS JOIN unnest(CAST(tables AS text[])) AS name
 ) AS needed

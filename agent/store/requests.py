@@ -81,6 +81,8 @@ class NewRequest:
     """The key is trusted to tell its sessions apart."""
     answer_form: AnswerForm | None = None
     """What is wanted besides yes or no."""
+    gathered_in: str | None = None
+    """The name under which it is gathered with others of its batch, instead of a card (`agent.domain.groups`)."""
 
     @property
     def lineage(self) -> Lineage:
@@ -260,8 +262,9 @@ _ADVANCE = text("""
 UPDATE approval_request SET revision = :n, excluded = :excluded WHERE id = :id AND status = 'waiting'
 """)
 _INSERT_PLACE = text("""
-INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
-VALUES (:nonce, :id, 'channel', :team_id, :channel_id)
+INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id, folded, digest)
+VALUES (:nonce, :id, 'channel', :team_id, :channel_id,
+        CAST(:gathered_in AS text) IS NOT NULL, CAST(:gathered_in AS text))
 """)
 _BIND_PLACE = text("""
 UPDATE card_place AS p SET ts = e.ts

@@ -250,6 +250,7 @@ card_place = Table(
     Column("user_id", Text),
     Column("ts", Text),
     Column("folded", Boolean, nullable=False),
+    Column("digest", Text),  # of its batch or group; None: no digest, or that of its sender's flood
     Column("told_at", Timestamp),
     created(),
 )
@@ -360,6 +361,17 @@ digest_card = Table(
     Column("agent", Text, primary_key=True),
     Column("ts", Text, nullable=False),
     Column("outdated", Boolean, nullable=False),
+)
+
+request_group = Table(
+    "request_group",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("team_id", Text, nullable=False),
+    Column("channel_id", Text, nullable=False),
+    Column("sender", Text, nullable=False),
+    Column("ts", Text),
+    created(),
 )
 
 delivery = Table(

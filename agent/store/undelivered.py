@@ -65,6 +65,7 @@ def forget_message(
         tx.add(_FORGET_ROOT, **key)
         tx.add(_FORGET_CARD, **key)
         tx.add(_FORGET_DIGEST, **key)
+        tx.add(_FORGET_GROUP, **key)
         tx.add(_POST_AGAIN, ids=list(ids))
     else:
         skip(tx, ids)
@@ -150,6 +151,9 @@ WHERE team_id = :team AND channel_id = :channel AND ts = :ts AND surface = 'chan
 """)
 _FORGET_DIGEST = text("""
 DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND ts = :ts
+""")
+_FORGET_GROUP = text("""
+UPDATE request_group SET ts = NULL WHERE team_id = :team AND channel_id = :channel AND ts = :ts
 """)
 _later = delivery.alias("later")
 _superseded = exists().where(

@@ -14,8 +14,9 @@ import structlog
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.rules import CARDS_PER_MINUTE
-from agent.store import deliveries, floods, outbox, undelivered
+from agent.domain.groups import is_batch, is_group
+from agent.domain.rules import CARDS_PER_MINUTE, GROUP_FROM
+from agent.store import deliveries, floods, groups, outbox, undelivered
 from agent.store import unseen as unseen_requests
 from agent.store.deliveries import SentMessage
 from agent.store.outbox import Destination
@@ -56,18 +57,31 @@ async def take_next(
     served: Sequence[str] = (),
     after: Outcome | None = None,
     cards_per_minute: int = CARDS_PER_MINUTE,
+    group_from: int = GROUP_FROM,
     redraw_after: float = 0.0,
 ) -> NextMessage:
     """Store the previous outcome and take the next message, unless another drain holds the destination.
 
     Ordered by priority, then age. Senders take turns: ``served`` lists earlier messages' senders (`DueMessage.turn`),
     the next one first; others go before them. Posts and updates have separate paces; small print of
-    cards changes only ``redraw_after`` seconds after the pace allows it. A flood of cards is first folded.
+    cards changes only ``redraw_after`` seconds after the pace allows it. A flood of cards is first folded; a gathered
+    batch is first made a group, or its requests get cards of their own.
     """
     async with db.transaction() as tx:
         if after is not None and (nothing_now := await _store(tx, after)) is not None:
             return nothing_now
-        return await _take(tx, destination, worker, served, cards_per_minute, redraw_after)
+        take = partial(
+            _take,
+            tx,
+            destination,
+            worker,
+            served=served,
+            cards_per_minute=cards_per_minute,
+            redraw_after=redraw_after,
+        )
+        while (found := await take()).due is not None and is_batch(found.due.agent or ""):
+            await _group(tx, found.due, group_from, cards_per_minute)
+        return found
 
 
 async def store(db: Database, outcome: Outcome) -> None:
@@ -80,6 +94,7 @@ async def _take(
     tx: Transaction,
     destination: Destination,
     worker: str,
+    *,
     served: Sequence[str],
     cards_per_minute: int,
     redraw_after: float,
@@ -122,14 +137,35 @@ async def _take(
         thread_ts=found.root_ts,
         ts=found.root_ts if found.kind in ("card", "run_root", "digest") else None,
         unseen=found.is_unseen,
+        in_group=bool(found.in_group),
     )
     return NextMessage(due, None)
 
 
 async def _fold(tx: Transaction, destination: Destination, cards_per_minute: int) -> None:
-    senders = await floods.fold(tx, destination, cards_per_minute)
-    outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
+    left = await groups.leave(tx, destination)
+    folded_into = await floods.fold(tx, destination, cards_per_minute)
+    outbox.enqueue(tx, [outbox.digest(destination, name) for name in {*left, *folded_into}])
     await tx.flush()
+
+
+async def _group(tx: Transaction, due: DueMessage, group_from: int, cards_per_minute: int) -> None:
+    """In place of sending: a batch's name is no message."""
+    here, batch = due.destination, due.agent or ""
+    name = await groups.form(tx, here, batch, group_from=group_from, cards_per_minute=cards_per_minute)
+    if name is not None:
+        outbox.enqueue(tx, [outbox.digest(here, name)])
+    else:
+        await _release(tx, here, batch)
+    undelivered.skip(tx, due.ids)
+    await deliveries.release(tx, here, due.epoch)
+    await tx.flush()
+
+
+async def _release(tx: Transaction, destination: Destination, digest: str) -> None:
+    """Cards of their own; where these are too many, they become part of the sender's flood."""
+    released = await groups.release(tx, destination, digest)
+    outbox.enqueue(tx, [outbox.card(destination, request_id, urgent=False) for request_id in released])
 
 
 async def bound_pauses(db: Database) -> int:
@@ -141,8 +177,13 @@ async def bound_pauses(db: Database) -> int:
 
 
 async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:
-    """Enqueue cards for folded requests that now fit the limit per minute; return how many."""
+    """Enqueue cards for folded requests that now fit the limit per minute; return how many.
+
+    Those of a group whose message was given up get theirs, too.
+    """
     async with db.transaction() as tx:
+        for there, name in await groups.given_up(tx):
+            await _release(tx, there, name)
         found = await floods.unfold(tx, cards_per_minute)
         outbox.enqueue(tx, [outbox.card(there, request_id, urgent=False) for request_id, there, _ in found])
         digests = {(there, sender): outbox.digest(there, sender) for _, there, sender in found}
@@ -197,7 +238,9 @@ async def _store_sent(tx: Transaction, outcome: Sent) -> NextMessage | None:
     if stored.expired is not None:
         request_id, there = stored.expired
         outbox.enqueue(tx, [outbox.card(there, request_id)])  # its line can link to the card
-    if ts is not None and due.agent is not None and due.newer_digest is None:
+    if ts is not None and due.agent is not None and is_group(due.agent):
+        groups.place(tx, due.agent, ts)
+    elif ts is not None and due.agent is not None and due.newer_digest is None:
         former = await floods.place_digest(tx, due.destination, due.agent, ts)
         if former is not None:
             outbox.enqueue(tx, [outbox.digest_pointer(due.destination, due.agent, former, ts)])

@@ -19,7 +19,7 @@ class DueMessage:
     kind: str
     request_id: UUID | None
     run_id: UUID | None
-    agent: str | None  # of a digest: an agent, or `key:NAME`
+    agent: str | None  # of a digest: an agent or `key:NAME`, or its group
     turn: str
     bodies: tuple[Mapping[str, object], ...]
     wanted: int
@@ -30,6 +30,7 @@ class DueMessage:
     thread_ts: str | None  # for lines
     ts: str | None  # to update, for cards and roots
     unseen: bool = False  # the first post of a card whose request expired
+    in_group: bool = False  # a line for the thread of a group's message
 
     @property
     def newer_digest(self) -> str | None:

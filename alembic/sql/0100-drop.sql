@@ -16,6 +16,7 @@ DROP TABLE notify_choice;
 DROP TABLE webhook;
 DROP TABLE delivery;
 DROP TABLE digest_card;
+DROP TABLE request_group;
 DROP TABLE outlet;
 DROP TABLE card_place;
 DROP TABLE limit_sum;

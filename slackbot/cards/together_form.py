@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from agent.domain.masked_action import MaskedAction
@@ -226,10 +226,10 @@ def together_row(waiting: Sequence[RequestView], query: Mapping[str, str]) -> li
     return blocks.actions(together_button(query, "what waits for you"))
 
 
-def together_button(query: Mapping[str, str], about: str) -> Json:
+def together_button(query: Mapping[str, str], about: str, style: Literal["primary"] | None = None) -> Json:
     """Return the button that opens the form for the requests of a query."""
     value = page_value(PAGE_OF_TOGETHER, **query)
-    return blocks.button("Decide together…", ACTION_DECIDE_TOGETHER, value, about)
+    return blocks.button("Decide together…", ACTION_DECIDE_TOGETHER, value, about, style)
 
 
 def _row(view: RequestView, at: int, count: int) -> list[Json]:

@@ -18,7 +18,7 @@ from agent.database.errors import DatabaseError
 from agent.database.pools import Database
 from agent.database.precedence import Rank
 from agent.domain.errors import LeaseLost
-from agent.domain.rules import CARDS_PER_MINUTE
+from agent.domain.rules import CARDS_PER_MINUTE, GROUP_FROM
 from agent.fault_points import point
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
@@ -77,6 +77,7 @@ class Drain:
         pace: float = PACE,
         admin: Destination | None = None,
         cards_per_minute: int = CARDS_PER_MINUTE,
+        group_from: int = GROUP_FROM,
         inbox: str | None = None,
         tell_requester: bool = True,
     ) -> None:
@@ -86,7 +87,7 @@ class Drain:
         self._worker = worker
         self._pace = pace
         self._admin = admin
-        self._cards_per_minute = cards_per_minute
+        self._cards_per_minute, self._group_from = cards_per_minute, group_from
         self._awake: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._turns: defaultdict[str, Turns] = defaultdict(Turns)
         self._unreleased: dict[str, DueMessage] = {}
@@ -99,8 +100,8 @@ class Drain:
         self._leaving = False
         self.problem: str | None = None
 
-    def follow(self, admin: Destination | None, cards_per_minute: int) -> None:
-        self._admin, self._cards_per_minute = admin, cards_per_minute
+    def follow(self, admin: Destination | None, cards_per_minute: int, group_from: int = GROUP_FROM) -> None:
+        self._admin, self._cards_per_minute, self._group_from = admin, cards_per_minute, group_from
         self.reviewers.admin = self._failures.admin = admin
 
     def wake(self, channel_id: str) -> None:
@@ -136,6 +137,7 @@ class Drain:
                     served=turns.least_first,
                     after=outcome,
                     cards_per_minute=self._cards_per_minute,
+                    group_from=self._group_from,
                     redraw_after=REDRAW_AFTER * self._pace,
                 )
                 due, outcome, idle = look.due, None, idle + 1

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.errors import DOUBTFUL
+from agent.domain.groups import is_group
 from agent.domain.masked_action import MaskedAction
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunValues, RunView
@@ -17,6 +18,7 @@ from agent.usecases.undelivered import MAX_NAMED
 from signoff.values import Person
 from slackbot import cards, masking
 from slackbot.cards import Card
+from slackbot.cards.group_digest import GroupDigest, group_digest_card, titled_line
 from slackbot.delivery.reviewer_check import ReviewerCheck
 from slackbot.slack_api.client import SlackUnavailable
 from slackbot.slack_api.directory import Directory
@@ -71,7 +73,7 @@ class MessageDrawing:
         told = [await self._told(due, body) for body in due.bodies]
         run = await self._run_of(due, told)
         told = [{**body, **_ending(run and run[0], body)} for body in told]
-        quotes = any(map(_quotes, told))
+        quotes = due.in_group or any(map(_quotes, told))
         view = await self._view(due.request_id) if quotes and due.request_id else None
         hidden = await _hidden(view, run)
         if due.kind == "direct" and told[0].get("of") is not None:
@@ -80,7 +82,8 @@ class MessageDrawing:
             cards.thread_line if due.kind == "thread_line" else cards.run_line
         )  # also for words to operators
         bodies = cards.count_alike(await masking.clean_bodies(told, hidden))
-        return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+        drawn = cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+        return titled_line(drawn, await masking.clean_view(view)) if due.in_group and view else drawn
 
     async def _told(self, due: DueMessage, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """With ``people``: whoever asked for what has this outcome, if Slack confirms them now."""
@@ -170,6 +173,8 @@ class MessageDrawing:
             newer = (here.channel_id, due.newer_digest)
             link = (await self._permalinks.of([newer])).get(newer)
             return cards.outdated_digest_card(agent, link, delivery_id=due.id)
+        if is_group(agent):
+            return await self._draw_group(due, agent, posted)
         flood = await self._db.read(views.flood, here.team_id, here.channel_id, agent)
         if not (flood.waiting or posted):
             return None
@@ -182,6 +187,15 @@ class MessageDrawing:
             flood.notify if due.ts is None else (),  # updates notify nobody
         )
         return cards.flood_digest_card(digest, delivery_id=due.id)
+
+    async def _draw_group(self, due: DueMessage, name: str, posted: bool) -> Card | None:
+        group = await self._db.read(views.request_group, name)
+        if not (group.first and (group.waiting or posted)):
+            return None
+        found = await self._db.read(views.request_views, group.first)
+        first = [await masking.clean_view(each) for each in found]
+        digest = GroupDigest(name, first, group.requests, group.waiting, group.first_deadline)
+        return group_digest_card(digest, notify=due.ts is None, delivery_id=due.id)
 
     async def _view(self, request_id: UUID) -> RequestView | None:
         return await self._db.read(views.request_view, request_id)

@@ -43,7 +43,7 @@ CHANGED = "It has changed since this form was opened. Please look at it first."
 
 
 Query = Mapping[str, str]
-"""What a form is chosen from: `agent` or `key`, `checkpoint`, `tool`, and `after` which request; all may be missing."""
+"""What a form is chosen from: `agent`, `key` or `group`, `checkpoint`, `tool`, and `after` which request, if given."""
 
 
 async def open_form(
@@ -170,7 +170,10 @@ def _most(seen: Sequence[_Seen]) -> tuple[str, str] | None:
 
 def _filter(query: Query) -> RequestFilter:
     return RequestFilter(
-        agent=query.get("agent", ""), key=query.get("key", ""), checkpoint_id=query.get("checkpoint", "")
+        agent=query.get("agent", ""),
+        key=query.get("key", ""),
+        group=query.get("group", ""),
+        checkpoint_id=query.get("checkpoint", ""),
     )
 
 

@@ -15,6 +15,7 @@ from agent.domain.run import RunStatus, RunView
 from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.cards import Card, FloodDigest
+from slackbot.cards.group_digest import GroupDigest, group_digest_card, titled_line
 
 _LINK = "https://shop.slack.com/archives/C0/p1"
 _REQUEST, _RUN, _CALL, _EXECUTION = (UUID(int=number) for number in (1, 2, 3, 4))
@@ -60,6 +61,10 @@ def sample_cards(person: Person, channel_id: str, at: datetime) -> Iterator[tupl
     yield "a digest", cards.flood_digest_card(digest)
     yield "an ended digest", cards.flood_digest_card(replace(digest, waiting=0))
     yield "an earlier digest", cards.outdated_digest_card("refunds", _LINK)
+    group = GroupDigest("group:1", [waiting, waiting], 6, 2, at)
+    yield "a group", group_digest_card(group, notify=True)
+    yield "a decided group", group_digest_card(replace(group, waiting=0), notify=False)
+    yield "a line of a group", titled_line(about_request[0], waiting)
     yield "a note about expired requests", cards.unseen_card(2, [waiting], channel_id=channel_id)
     week = {"about": "expired", "title": "Expired", "text": "3 of 40 (8 %) requests that ended"}
     yield "a week", cards.week_card({"since": at.isoformat(), "until": at.isoformat(), "lines": [week]})

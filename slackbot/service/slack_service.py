@@ -181,8 +181,9 @@ class SlackService:
         except NotFound as error:
             raise SignoffError(f"{said_in}: {error}") from None
 
-    def _delivery_settings(self, workspace: Workspace) -> tuple[Destination | None, int]:
-        return self._admin_of(workspace), self._policies.last_loaded.defaults.cards_per_minute
+    def _delivery_settings(self, workspace: Workspace) -> tuple[Destination | None, int, int]:
+        defaults = self._policies.last_loaded.defaults
+        return self._admin_of(workspace), defaults.cards_per_minute, defaults.group_from
 
     def _admin_of(self, workspace: Workspace) -> Destination | None:
         channel = self._channels.get(self._policies.last_loaded.defaults.admin_channel or "")

@@ -227,6 +227,7 @@ BROKEN = {
     "ck_execution_finished_with_time": "UPDATE execution SET status = 'succeeded'",
     "ck_card_place_nonce_unguessable": "UPDATE card_place SET nonce = 'guess'",
     "ck_card_place_channel_card_has_channel": "UPDATE card_place SET channel_id = NULL",
+    "ck_card_place_only_folded_in_digest": "UPDATE card_place SET digest = 'group:1'",
     "ck_card_place_own_place_has_user": "UPDATE card_place SET surface = 'home'",
     "ck_admin_channel_one": "INSERT INTO admin_channel (one, policy_epoch) VALUES (false, 1)",
     "ck_admin_channel_whole": "INSERT INTO admin_channel (policy_epoch, team_id) VALUES (1, 'T1')",

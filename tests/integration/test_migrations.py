@@ -488,7 +488,8 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         **dict.fromkeys(["admin_channel", "api_key", "approval_grant", "notify_choice", "webhook"], WRITE),
         **dict.fromkeys(["schedule", "schedule_start"], ALL),
         **dict.fromkeys(["pause", "notice", "key_use", "http_reply", "sign_in_link", "web_session"], ALL),
-        **dict.fromkeys(["outlet", "digest_card", "delivery", "request_search", "search_due"], ALL),
+        **dict.fromkeys(["outlet", "digest_card", "request_group"], ALL),
+        **dict.fromkeys(["delivery", "request_search", "search_due"], ALL),
     }
     columns = """
         SELECT attrelid::regclass::text, attname, privilege_type FROM pg_attribute, aclexplode(attacl)

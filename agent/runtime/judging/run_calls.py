@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from agent.domain.coverage import WouldRun
 from agent.domain.facts import Facts
+from agent.domain.groups import Batch, gathered_in
 from agent.domain.judgement import Judgement
 from agent.domain.limits import Caller, LimitState
 from agent.domain.rules import Rule
@@ -148,6 +149,7 @@ def question(
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
     # One question per call, and one for each repetition.
     again = f":after:{work.call.request_id}" if work.call.request_id else ""
+    form = tool.answer_form(call.action) if isinstance(tool, AskTool) else None
     return NewRequest(
         rule=rule,
         action=call.action,
@@ -172,8 +174,17 @@ def question(
         policy_epoch=judgement.epoch,
         judgement=judgement,
         rejected_before=judgement.rejected,
-        answer_form=tool.answer_form(call.action) if isinstance(tool, AskTool) else None,
+        answer_form=form,
+        gathered_in=gathered_in(_turn(work, context), rule, form, services.policy.defaults.group_from),
     )
+
+
+def _turn(work: OpenCallDetails, context: QuestionContext) -> Batch | None:
+    """The calls of the model's turn; a call that is asked about again is alone."""
+    if work.call.request_id is not None:
+        return None
+    calls = sum(each.turn == work.call.turn for each in context.calls)
+    return Batch(f"{work.run.id}.{work.call.turn}", calls)
 
 
 def _plain(found: Any) -> dict[str, Any] | None:

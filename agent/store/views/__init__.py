@@ -5,6 +5,7 @@ from agent.store.views.change_token import change_token, changed_subjects, recen
 from agent.store.views.events import Transition, request_events, run_transitions, transitions
 from agent.store.views.floods import flood
 from agent.store.views.grants import DecidedCall, LiveGrant, decided_calls, live_grants
+from agent.store.views.groups import request_group
 from agent.store.views.metrics import ServiceCounts, backlog, service_counts
 from agent.store.views.open_calls import (
     HandedOutCall,

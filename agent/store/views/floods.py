@@ -43,7 +43,7 @@ SELECT v.tool, r.risk::text AS risk, r.policy -> 'notify' AS notify, count(*) AS
        min(r.expires_at) AS first_deadline
 FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel AND r.status = 'waiting'
+WHERE p.folded AND p.digest IS NULL AND p.team_id = :team AND p.channel_id = :channel AND r.status = 'waiting'
   AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender
 GROUP BY v.tool, r.risk, r.policy -> 'notify'
 """)

@@ -65,6 +65,9 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "ends_before": request.c.expires_at < bindparam("ends_before"),
     "folded": exists().where(card_place.c.request_id == request.c.id, card_place.c.folded)
     == bindparam("folded", type_=Boolean),
+    "group": exists().where(
+        card_place.c.request_id == request.c.id, card_place.c.digest == bindparam("group", type_=Text)
+    ),
     "first_id": and_(
         request.c.id.between(bindparam("first_id"), bindparam("last_id")),
         _DIGITS.regexp_match(bindparam("id_pattern", type_=Text)),
@@ -100,6 +103,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "last_id": ids.last if ids else None,
         "id_pattern": ids.pattern if ids else None,
         "folded": wanted.folded,
+        "group": wanted.group or None,
         "in_doubt": wanted.in_doubt,
         "person_team": person.team_id if person else None,
         "person_user": person.user_id if person else None,

@@ -132,7 +132,8 @@ def write_request(
     }
     actor = f"agent:{new.agent}" if new.run_id else new.principal
     audit.append(tx, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))
-    outbox.enqueue(tx, [outbox.card(new.destination, request_id, urgent=False)])
+    card = outbox.card(new.destination, request_id, urgent=False)
+    outbox.enqueue(tx, [outbox.gathering(new.destination, new.gathered_in) if new.gathered_in else card])
     outbound.enqueue_opened(tx, request_id, new.rule.email)
     if new.has_pending_hook:
         tx.wake(Wakeup.call(call_id, new.agent))

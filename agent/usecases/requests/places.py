@@ -65,11 +65,10 @@ async def create_places(
 
 
 async def redraw_card(db: Database, request_id: UUID) -> None:
-    """Enqueue the redrawing of a request's card, if the card has been posted."""
+    """Enqueue the redrawing of a request's card, or of its group's message, if it has been posted."""
     async with db.transaction() as tx:
-        there = await stored.channel_of_card(tx, request_id)
-        if there is not None:
-            outbox.enqueue(tx, [outbox.card(there, request_id)])
+        if (message := await stored.message_of(tx, request_id)) is not None:
+            outbox.enqueue(tx, [message])
 
 
 async def take_card_to_look_at(db: Database, team_id: str) -> tuple[Destination, str] | None:
@@ -85,9 +84,12 @@ async def look_at_card_again(db: Database, there: Destination, ts: str, seconds:
 
 
 async def replace_deleted_card(db: Database, team_id: str, channel_id: str, ts: str) -> None:
-    """Post a deleted card again while people need it."""
+    """Post a deleted card again while people need it; a group's message, too."""
     there = Destination(team_id, channel_id)
     async with db.transaction() as tx:
+        if (group := await stored.group_at(tx, there, ts)) is not None:
+            outbox.enqueue(tx, [outbox.digest(there, group)])
+            return
         request_id = await stored.request_of_card(tx, there, ts)
         view = await views.request_view(tx, request_id) if request_id else None
         if view is not None and view.needs_people:

@@ -14,6 +14,9 @@ CREATE TABLE card_place (
     user_id text,
     ts text,
     folded boolean DEFAULT false NOT NULL,
+    -- The message that shows it instead of a card: first the name of its batch, then that of its group. NULL: none, or
+    -- if folded, the digest of its sender's flood.
+    digest text,
     -- The messages, by ts, that Slack lets nobody change any more: they may show buttons that no longer count.
     closed text[] DEFAULT '{}' NOT NULL,
     -- When people could learn of it without a card of its own: counted in a digest, or among those that expired unseen.
@@ -24,6 +27,7 @@ CREATE TABLE card_place (
     CONSTRAINT pk_card_place PRIMARY KEY (nonce),
     CONSTRAINT ck_card_place_nonce_unguessable CHECK (length(nonce) >= 22),
     CONSTRAINT ck_card_place_channel_card_has_channel CHECK (surface <> 'channel' OR channel_id IS NOT NULL),
+    CONSTRAINT ck_card_place_only_folded_in_digest CHECK (digest IS NULL OR folded),
     CONSTRAINT ck_card_place_own_place_has_user CHECK (surface NOT IN ('home', 'modal') OR user_id IS NOT NULL),
     CONSTRAINT fk_card_place_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
@@ -33,6 +37,7 @@ CREATE INDEX ix_card_place_untold ON card_place (team_id, channel_id, request_id
     WHERE surface = 'channel' AND ts IS NULL AND told_at IS NULL;
 CREATE INDEX ix_card_place_look ON card_place (team_id, look_at) WHERE look_at IS NOT NULL AND ts IS NOT NULL;
 CREATE INDEX ix_card_place_folded ON card_place (team_id, channel_id, request_id) WHERE folded;
+CREATE INDEX ix_card_place_digest ON card_place (digest) WHERE digest IS NOT NULL;
 CREATE UNIQUE INDEX uq_card_place_channel_card ON card_place (request_id) WHERE surface = 'channel';
 CREATE UNIQUE INDEX uq_card_place_own ON card_place (request_id, team_id, user_id, surface)
     WHERE surface IN ('home', 'modal');
@@ -72,6 +77,18 @@ CREATE TABLE digest_card (
     outdated boolean DEFAULT false NOT NULL,
     CONSTRAINT pk_digest_card PRIMARY KEY (team_id, channel_id, agent)
 );
+
+-- The requests of one batch and checkpoint that share a message (`card_place.digest` is its name).
+CREATE TABLE request_group (
+    name text NOT NULL,
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    sender text NOT NULL,
+    ts text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_request_group PRIMARY KEY (name)
+);
+CREATE INDEX ix_request_group_message ON request_group (team_id, channel_id, ts);
 
 CREATE TABLE delivery (
     id uuid NOT NULL,

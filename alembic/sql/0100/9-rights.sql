@@ -47,7 +47,7 @@ BEGIN
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON
             pause, schedule, schedule_start, request_search, search_due, limit_use, limit_sum,
-            outlet, digest_card, delivery, notice, key_use, http_reply, sign_in_link, web_session
+            outlet, digest_card, request_group, delivery, notice, key_use, http_reply, sign_in_link, web_session
         TO %I', app);
 END;
 $$;

@@ -41,6 +41,7 @@ from slackbot.cards import (
     skeleton_modal,
 )
 from slackbot.cards.cursor import Cursor
+from slackbot.cards.group_digest import PAGE_OF_GROUP
 from slackbot.cards.together_form import together_row
 from slackbot.masking import clean_view
 from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
@@ -70,13 +71,14 @@ async def _waiting_for_me(ctx: ListenerContext, person: Person, query: Query) ->
         count=page.count,
         empty="Nothing waits for you.",
         pages=_pages(TODO, query, page),
-        together=await _together(ctx, page.lines),
+        together=await _together(ctx, page.lines, {}),
     )
 
 
-async def _together(ctx: ListenerContext, lines: Sequence[RequestLine]) -> list[dict[str, Any]]:
+async def _together(ctx: ListenerContext, lines: Sequence[RequestLine], query: Query) -> list[dict[str, Any]]:
     found = await ctx.db.read(views.request_views, [line.id for line in lines])
-    return together_row([await clean_view(view) for view in found], {})
+    asked = {name: value for name, value in query.items() if name == "group"}
+    return together_row([await clean_view(view) for view in found], asked)
 
 
 async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
@@ -111,6 +113,21 @@ async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
     )
 
 
+async def _group(ctx: ListenerContext, person: Person, query: Query) -> Card:
+    """What still waits behind a group's message."""
+    wanted = RequestFilter(group=query.get("group", "") or "group:")
+    page = await _lists(ctx, person).found(
+        RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.DEADLINE
+    )
+    return request_list(
+        page.lines,
+        heading="Waiting, of one group",
+        empty="Nothing of this group waits any more.",
+        pages=_pages(PAGE_OF_GROUP, query, page),
+        together=await _together(ctx, page.lines, query),
+    )
+
+
 async def _history(ctx: ListenerContext, person: Person, query: Query) -> Card:
     wanted = _filter(ctx.directory.own_team_id, person, query)
     page = await _lists(ctx, person).found(RequestKind.DECIDED, wanted, _at(query), PAGE)
@@ -126,6 +143,7 @@ LISTS: dict[str, Callable[[ListenerContext, Person, Query], Awaitable[Card]]] = 
     TODO: _waiting_for_me,
     MINE: _mine,
     PAGE_OF_WAITING: _waiting,
+    PAGE_OF_GROUP: _group,
     PAGE_OF_HISTORY: _history,
 }
 
