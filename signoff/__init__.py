@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         step,
     )
     from agent.runtime.tool import NotDone, Tool, ToolContext, tool
-    from signoff.client import ApprovalClient, AsyncApprovalClient, answered, concluded
+    from signoff.client import ApprovalClient, AsyncApprovalClient, ProposedAction, answered, concluded
     from signoff.client.webhook import is_from_signoff
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "MalformedArguments",
     "NotDone",
     "Person",
+    "ProposedAction",
     "Registry",
     "Risk",
     "SignoffError",
@@ -90,6 +91,7 @@ __all__ = [
 _CLIENT = {
     "ApprovalClient": "signoff.client",
     "AsyncApprovalClient": "signoff.client",
+    "ProposedAction": "signoff.client",
     "answered": "signoff.client",
     "concluded": "signoff.client",
     "is_from_signoff": "signoff.client.webhook",

@@ -1,6 +1,7 @@
 """Client for programs outside the service."""
 
 from signoff.client.clients import ApprovalClient, AsyncApprovalClient
+from signoff.client.many import ProposedAction
 from signoff.client.reviews import (
     Approval,
     AttemptOutcome,
@@ -23,6 +24,7 @@ __all__ = [
     "ClaimedAction",
     "FactsFailed",
     "GivenAnswer",
+    "ProposedAction",
     "Review",
     "Unreachable",
     "answered",

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
-from signoff.client import attempts, operations
+from signoff.client import attempts, many, operations
 from signoff.client.effects import (
     CallFunction,
     HttpRequest,
@@ -119,6 +119,8 @@ class ApprovalClient:
     ask = _blocking(operations.ask, in_session=True)
     ask_for = _blocking(operations.ask_for, in_session=True)
     submit = _blocking(operations.submit, in_session=True)
+    submit_many = _blocking(many.submit_many, in_session=True)
+    ask_many = _blocking(many.ask_many, in_session=True)
     claim = _blocking(attempts.claim)
     report = _blocking(attempts.report)
     withdraw = _blocking(operations.withdraw)
@@ -218,6 +220,8 @@ class AsyncApprovalClient:
     ask = _awaited(operations.ask, in_session=True)
     ask_for = _awaited(operations.ask_for, in_session=True)
     submit = _awaited(operations.submit, in_session=True)
+    submit_many = _awaited(many.submit_many, in_session=True)
+    ask_many = _awaited(many.ask_many, in_session=True)
     claim = _awaited(attempts.claim)
     report = _awaited(attempts.report)
     withdraw = _awaited(operations.withdraw)

@@ -48,6 +48,9 @@ LOOKS_FOR_CARD = 3
 EARLY = 0.5
 """Seconds before the end of a long poll; a response earlier than that is no end of the wait."""
 
+MOST_AT_ONCE = 100
+"""Questions of one batch."""
+
 VERSION = "external"
 
 
@@ -70,6 +73,14 @@ class WaitLimit:
 
 BY_POLICY = WaitLimit.of(None)
 
+Batch = Mapping[str, Any]
+"""What questions share that are asked at once, and so may share a message."""
+
+
+def batch_of(count: int) -> Batch | None:
+    """Return a new batch of so many questions; one alone is none."""
+    return {"id": str(uuid4()), "size": min(count, MOST_AT_ONCE)} if count > 1 else None
+
 
 def ask(
     action: str | None,
@@ -84,6 +95,7 @@ def ask(
     rationale: str | None = None,
     session: str | None = None,
     facts: FactsOrFunction = None,
+    batch: Batch | None = None,
 ) -> Operation[Approval]:
     """Ask people to approve an action, and wait for their decision.
 
@@ -93,7 +105,7 @@ def ask(
     decided or not. ``session`` names the conversation (1 to 200 characters without control characters): whoever gave
     their own words in it does not approve alone what follows in it. ``facts`` is what the program itself knows about
     the arguments, or a function of them that looks it up; policy reads it as `facts.…`. It needs a key of scope
-    `facts`. If the function fails, people are asked.
+    `facts`. If the function fails, people are asked. ``batch`` (`batch_of`) is shared with questions asked at once.
 
     Raises TimeoutError after ``timeout`` ("72h", or seconds) without a decision, and withdraws the request unless it
     has a key. Without ``timeout`` it waits until the request expires, if policy sets a timeout, and else for 30 s.
@@ -115,6 +127,7 @@ def ask(
         rationale=rationale,
         session=session,
         facts=facts,
+        batch=batch,
         patience=max(limit.seconds, 1.0),
     )
     if isinstance(asked, Approval):
@@ -221,10 +234,12 @@ def submit(
     session: str | None = None,
     facts: FactsOrFunction = None,
     patience: float = PATIENCE,
+    batch: Batch | None = None,
 ) -> Operation[Review | Approval]:
     """Ask people as `ask` does, without waiting: returns the request, or an Approval if policy requires none.
 
-    Use `get` to look again, and `concluded` to turn a decided request into an approval. Raises ApiError, Conflict,
+    Use `get` to look again, and `concluded` to turn a decided request into an approval. ``batch``
+    (`batch_of`) is shared with questions asked at once. Raises ApiError, Conflict,
     MalformedArguments, ValueError and Unreachable.
     """
     arguments = as_judged(arguments)
@@ -234,6 +249,7 @@ def submit(
         "agent": agent,
         "rationale": rationale,
         "session": checked_session(session),
+        "batch": batch,
     }
     body |= {name: value for name, value in optional.items() if value is not None}
     body |= yield from look_up_to_ask(facts, arguments, action)
@@ -391,6 +407,7 @@ __all__ = [
     "answered",
     "ask",
     "ask_for",
+    "batch_of",
     "concluded",
     "decided",
     "decided_in_time",

@@ -138,8 +138,9 @@ def _decided(
     began = time.monotonic()
     found: dict[str, Review | GivenAnswer | InterruptRefusal | None] = {}
     # Forms first: if people cannot be asked for one, nothing else of this pause has been asked.
+    batch = operations.batch_of(len(questions))
     for each in sorted(questions, key=lambda one: one.answer is None):
-        found[each.key] = yield from _submitted(each, options, max(limit.seconds, 1.0))
+        found[each.key] = yield from _submitted(each, options, max(limit.seconds, 1.0), batch)
     for each in questions:
         review = found[each.key]
         if isinstance(review, Review) and review.status == "waiting":
@@ -153,7 +154,7 @@ def _decided(
 
 
 def _submitted(
-    question: InterruptQuestion, options: Options, patience: float
+    question: InterruptQuestion, options: Options, patience: float, batch: operations.Batch | None
 ) -> Operation[Review | InterruptRefusal | None]:
     if question.unusable is not None:
         words = unusable(question.action, question.unusable)
@@ -171,6 +172,7 @@ def _submitted(
             agent=options.get("agent"),
             session=options.get("session"),
             facts=_facts(question, options),
+            batch=batch,
             patience=patience,
         )
     except ApiError as error:

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from signoff.client import (
     AttemptOutcome,
     ClaimedAction,
     earlier_outcome,
+    operations,
 )
 from signoff.client.facts import FACTS_MAX_AGE, FactsByTool, facts_of
 from signoff.client.operations import WaitLimit
@@ -38,6 +40,10 @@ T = TypeVar("T")
 
 CallOutcome = Approval | AttemptOutcome | str
 """An approval, how the call ended before a restart, or why it must not run."""
+
+
+_batch: ContextVar[operations.Batch | None] = ContextVar("batch", default=None)
+"""That of the calls which `all_outcomes` asks about now."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ async def ask_about(
             facts=facts_of(facts, tool),
             session=session_named(session),
             key=None if call is None else call.key(tool, given),
+            batch=_batch.get(),
         )
     except CollaborationError as refusal:
         return f"{tool} was not done: {refusal}"
@@ -117,7 +124,12 @@ async def all_outcomes(questions: Sequence[Callable[[], Awaitable[T]]], *, with_
     """
     began = time.monotonic()
     outcomes: list[T] = []
-    for each in await asyncio.gather(*(ask() for ask in questions), return_exceptions=True):
+    token = _batch.set(operations.batch_of(len(questions)))
+    try:
+        found = await asyncio.gather(*(ask() for ask in questions), return_exceptions=True)
+    finally:
+        _batch.reset(token)
+    for each in found:
         if isinstance(each, BaseException):
             raise each
         outcomes.append(each)

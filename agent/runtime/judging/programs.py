@@ -14,6 +14,7 @@ from agent.domain.audit import AuditKind
 from agent.domain.errors import Refused
 from agent.domain.facts import Facts, FactsSource
 from agent.domain.grants import CallToCover
+from agent.domain.groups import Batch, gathered_in
 from agent.domain.judgement import Judgement, ToolTraits
 from agent.domain.limits import Caller, LimitState, Use
 from agent.domain.policy import Policy
@@ -85,6 +86,8 @@ class ProgramQuestion:
     context: Mapping[str, Any]
     session: str | None
     answer_form: AnswerForm | None = None
+    batch: Batch | None = None
+    """What it is asked with."""
 
     @property
     def caller(self) -> Caller:
@@ -284,7 +287,15 @@ async def _question(
         words, description = None, await question.quote(rule, new.facts)
     rationale = "\n\n".join(filter(None, (words, question.rationale))) or None
     session, content = question.session, question.content
-    return replace(new, description=description, rationale=rationale, session=session, content=content)
+    gathered = gathered_in(question.batch, rule, question.answer_form, services.policy.defaults.group_from)
+    return replace(
+        new,
+        description=description,
+        rationale=rationale,
+        session=session,
+        content=content,
+        gathered_in=gathered,
+    )
 
 
 def question_of_program(

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from agent.domain.answers import EVERYBODY, AnswerForm
 from agent.domain.api_keys import Principal
 from agent.domain.facts import Facts, FactsSource
+from agent.domain.groups import Batch
 from agent.domain.pause import AgentPaused
 from agent.domain.request import EXTERNAL, FactValues
 from agent.domain.rules import Rule
@@ -55,6 +56,7 @@ AgentName = Annotated[
 ToolName = Annotated[
     str, StringConstraints(pattern=ACTION_NAME.pattern, max_length=ACTION_NAME.most), NOT_SECRET
 ]
+_ABOUT_ASKING = {"session", "batch"}
 _ABOUT_FACTS = {"facts", "facts_failed"}
 _ABOUT_ANSWERS = {"answer", "other", "answerers", "answers_required"}
 
@@ -66,6 +68,15 @@ _EXAMPLE: dict[str, Any] = {
     "action": "delete_records",
     "arguments": {"table_name": "customers", "count": 5},
 }
+
+
+class BatchIn(RequestModel):
+    """What belongs together: requests with one `id` (the caller's own) that are opened at once, and how many."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: RequestName
+    size: int = Field(ge=1, le=100)
 
 
 class AskIn(RequestModel):
@@ -96,6 +107,11 @@ class AskIn(RequestModel):
     facts: dict[str, Any] | None = None
     facts_failed: bool = False
     session: SessionName | None = None
+    batch: BatchIn | None = Field(
+        default=None,
+        description="Requests that are opened at once and may share a message; no part of the content. Each is decided "
+        "by itself.",
+    )
     answer: dict[str, Any] | None = Field(
         default=None,
         description='What the question wants besides yes or no: a JSON Schema, `{"enum": ["eu", "us"]}` or an object '
@@ -157,7 +173,7 @@ class AskIn(RequestModel):
 
     def with_fitting_context(self) -> AskIn:
         """Cut the context to fit. Raises MalformedArguments."""
-        others = self.model_dump(mode="json", exclude={"agent_context", "session", *_ABOUT_FACTS})
+        others = self.model_dump(mode="json", exclude={"agent_context", *_ABOUT_ASKING, *_ABOUT_FACTS})
         return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
     def content(self, action: Action) -> bytes:
@@ -168,7 +184,7 @@ class AskIn(RequestModel):
         context as cut, as in earlier versions.
         """
         asked_for = set() if self.answer is not None else _ABOUT_ANSWERS
-        included = self.model_dump(mode="json", exclude={"session", *_ABOUT_FACTS, *asked_for})
+        included = self.model_dump(mode="json", exclude={*_ABOUT_ASKING, *_ABOUT_FACTS, *asked_for})
         included["action_description"] = self.action_description or generated(action)
         others = {name: value for name, value in included.items() if name != "agent_context"}
         included["agent_context"] = fit_context(self.agent_context, others, anywhere=True)
@@ -247,6 +263,7 @@ async def ask(ctx: WebContext, principal: Principal, body: AskIn, size: int) -> 
         context=_context(body),
         session=body.session,
         answer_form=body.answer_form(),
+        batch=_batch(principal, body.batch),
     )
     try:
         asked = await programs.ask(ctx.services, question)
@@ -283,6 +300,11 @@ def _read(body: AskIn) -> tuple[AskIn, Action, bytes, Facts]:
     fitting = body.with_fitting_context()
     action = fitting.as_action()
     return fitting.without_generated_words(action), action, body.content(action), body.program_facts()
+
+
+def _batch(principal: Principal, given: BatchIn | None) -> Batch | None:
+    """No key can join another's batch."""
+    return Batch(f"{principal.name}/{given.id}", given.size) if given is not None else None
 
 
 def _agent(principal: Principal, body: AskIn) -> str:

@@ -40,6 +40,7 @@ def test_the_public_face_exports_exactly_this() -> None:
         "MalformedArguments",
         "NotDone",
         "Person",
+        "ProposedAction",
         "Registry",
         "Risk",
         "SignoffError",
