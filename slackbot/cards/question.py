@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.domain.answers import CHOICE, MAX_TEXT, AnswerField, AnswerForm, FieldKind, UnfitAnswer
+from agent.domain.answer_fields import MAX_TEXT, AnswerField, FieldKind
+from agent.domain.answer_schemas import CHOICE
+from agent.domain.answers import AnswerForm, UnfitAnswer
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.verdicts import VERDICTS

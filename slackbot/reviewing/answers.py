@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.domain.answers import AnswerForm, AnswerValue, FieldKind, UnfitAnswer
+from agent.domain.answer_fields import FieldKind
+from agent.domain.answers import AnswerForm, AnswerValue, UnfitAnswer
 from agent.domain.errors import DOUBTFUL, Refused
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.domain import eligibility
-from agent.domain.answers import FieldKind
+from agent.domain.answer_fields import FieldKind
 from agent.domain.errors import NotFound, sentence
 from agent.domain.people import Standing
 from agent.domain.request import EXTERNAL, ExecutionStatus, RequestStatus, Verdict

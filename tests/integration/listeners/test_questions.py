@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.answers import PERSON, AnswerForm
+from agent.domain.answer_schemas import PERSON
+from agent.domain.answers import AnswerForm
 from agent.store import views
 from agent.usecases import requests
 from signoff.values import Person

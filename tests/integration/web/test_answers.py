@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field
 
-from agent.domain.answers import PERSON, AnswerForm
+from agent.domain.answer_schemas import PERSON
+from agent.domain.answers import AnswerForm
 from agent.domain.api_keys import Scope
 from agent.store import views
 from agent.usecases import api_keys

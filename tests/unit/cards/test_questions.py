@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agent.domain.answers import MAX_FIELDS, PERSON, AnswerForm, FieldKind, UnfitAnswer
+from agent.domain.answer_fields import FieldKind
+from agent.domain.answer_schemas import MAX_FIELDS, PERSON
+from agent.domain.answers import AnswerForm, UnfitAnswer
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import DecisionView, RequestView, VoteView
 from slackbot.cards import inert, request_card, request_details, thread_line

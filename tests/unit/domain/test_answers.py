@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.domain.answers import CHOICE, MAX_FIELDS, PERSON, AnswerForm, FieldKind, UnfitAnswer
+from agent.domain.answer_fields import FieldKind
+from agent.domain.answer_schemas import CHOICE, MAX_FIELDS, PERSON
+from agent.domain.answers import AnswerForm, UnfitAnswer
 from signoff.errors import UnusableForm
 
 CATASTROPHIC = ("(a+)+$", "^(a|a)*$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*)*x")

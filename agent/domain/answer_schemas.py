@@ -1,0 +1,217 @@
+"""The JSON Schemas that people can be asked for: an `enum` of texts, or an object of a few fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from decimal import Decimal
+from typing import Any
+
+from pydantic_core import SchemaError
+
+from agent.domain.answer_fields import MAX_TEXT, AnswerField, FieldKind, pattern_of
+from signoff.errors import UnusableForm
+from signoff.visible_text import says_nothing
+
+MAX_FIELDS = 10
+MAX_OPTIONS = 100
+
+CHOICE = "answer"
+"""The name of the only field of a question with options."""
+
+PERSON = "slack-user"
+"""The `format` of a text that is a Slack user id."""
+
+_MAX_REFERENCES = 20
+
+
+def is_choice(schema: Mapping[str, Any]) -> bool:
+    """Return whether one of some options is asked for, and no form."""
+    return "enum" in schema and schema.get("type", "string") == "string"
+
+
+def fields_of(schema: Mapping[str, Any], order: Collection[str] = ()) -> tuple[AnswerField, ...]:
+    """Return the fields that a schema asks for, in the author's order, if that is known. Raises UnusableForm."""
+    if is_choice(schema):
+        _check_rules(CHOICE, schema, {"enum", "type"})
+        return (AnswerField(CHOICE, "Choose one", FieldKind.ONE_OF, required=True, options=_options(schema)),)
+    declared = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(declared, Mapping):
+        raise UnusableForm("ask for an `enum` of texts, or for an object with `properties`")
+    if len(declared) > MAX_FIELDS:
+        raise UnusableForm(f"a form has at most {MAX_FIELDS} fields, and this one has {len(declared)}")
+    _check_rules("the form", schema, _OF_OBJECTS)
+    needed = schema.get("required", [])
+    names = order if set(order) == set(declared) else declared
+    return tuple(_field(name, declared[name], schema, name in needed) for name in names)
+
+
+def _options(schema: Mapping[str, Any], where: str = "the answer") -> tuple[str, ...]:
+    offered = schema.get("enum")
+    texts = [each for each in offered if isinstance(each, str)] if isinstance(offered, list) else []
+    if not texts or not isinstance(offered, list) or len(texts) != len(offered):
+        raise UnusableForm(f"{where}: options are a list of texts")
+    if len(texts) > MAX_OPTIONS:
+        raise UnusableForm(f"{where}: at most {MAX_OPTIONS} options, and there are {len(texts)}")
+    if any(says_nothing(each) or len(each) > MAX_TEXT or each != each.strip() for each in texts):
+        raise UnusableForm(f"{where}: an option is a visible text without blanks at its ends")
+    return tuple(texts)
+
+
+def _field(name: str, rules: Any, schema: Mapping[str, Any], required: bool) -> AnswerField:
+    rules = _resolved(rules, schema, name)
+    if says_nothing(name):
+        raise UnusableForm("a field needs a name")
+    kind, options = _kind(name, rules)
+    _check_rules(name, rules, _CHECKED[kind])
+    least, most = _bounds(kind, rules)
+    if kind is FieldKind.SEVERAL_OF:
+        most = Decimal(len(options)) if most is None else min(most, Decimal(len(options)))
+    if least is not None and most is not None and least > most:
+        raise UnusableForm(f"{name}: nothing is both at least {least} and at most {most}")
+    field = AnswerField(
+        name=name,
+        label=str(rules.get("title") or name),
+        kind=kind,
+        required=required,
+        hint=str(rules.get("description") or ""),
+        options=options,
+        least=least,
+        most=most,
+        pattern=rules.get("pattern") if kind is FieldKind.TEXT else None,
+    )
+    if field.pattern is not None:
+        try:
+            pattern_of(field.pattern)
+        except SchemaError:
+            raise UnusableForm(f"{name}: the pattern {field.pattern!r} cannot be used") from None
+    return field
+
+
+def _kind(name: str, rules: Mapping[str, Any]) -> tuple[FieldKind, tuple[str, ...]]:
+    listed = "enum" if "enum" in rules else "const"
+    if listed in rules and rules.get("type", "string") == "string":
+        _check_rules(name, rules, {"type", listed})
+        offered = rules if listed == "enum" else {"enum": [rules["const"]]}
+        return FieldKind.ONE_OF, _options(offered, name)
+    match rules.get("type"), rules.get("format"):
+        case "string", "date":
+            return FieldKind.DATE, ()
+        case "string", form if form == PERSON:
+            return FieldKind.PERSON, ()
+        case "string", None:
+            return FieldKind.TEXT, ()
+        case "integer", _:
+            return FieldKind.INTEGER, ()
+        case "number", _:
+            return FieldKind.NUMBER, ()
+        case "boolean", _:
+            return FieldKind.YES_NO, ()
+        case "array", _ if isinstance(rules.get("items"), Mapping) and "enum" in rules["items"]:
+            _check_rules(name, rules["items"], {"enum", "type"})
+            return FieldKind.SEVERAL_OF, _options(rules["items"], name)
+        case found, form:
+            kind = f"{found or 'this kind of value'}{f' ({form})' if form else ''}"
+            raise UnusableForm(
+                f"{name}: {kind} cannot be asked for in a form; use a text, a number, a date, one or several of some "
+                "texts, a person, or yes and no"
+            )
+
+
+def _check_rules(name: str, rules: Mapping[str, Any], checked: Collection[str]) -> None:
+    """Raises UnusableForm for a rule that no answer would be held to."""
+    if unchecked := sorted(_RULES.intersection(rules).difference(checked)):
+        raise UnusableForm(f"{name}: `{unchecked[0]}` cannot be asked for in a form")
+
+
+def _resolved(rules: Any, schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Follow references, and those of a list's items."""
+    found = _followed(rules, schema, name)
+    items = found.get("items")
+    return {**found, "items": _followed(items, schema, name)} if isinstance(items, Mapping) else found
+
+
+def _followed(rules: Any, schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An alternative that is null only makes the field optional."""
+    title: dict[str, Any] = {}
+    for _ in range(_MAX_REFERENCES):
+        if not isinstance(rules, Mapping):
+            break
+        title = {key: rules[key] for key in ("title", "description") if key in rules} | title
+        if isinstance(reference := rules.get("$ref"), str):
+            _check_rules(name, rules, {"$ref"})
+            rules = _found(reference, schema)
+            title.setdefault("title", name)  # not that of a class
+        elif isinstance(parts := rules.get("allOf"), list) and len(parts) == 1:
+            _check_rules(name, rules, {"allOf"})
+            rules = parts[0]
+        elif isinstance(parts := rules.get("anyOf"), list):
+            _check_rules(name, rules, {"anyOf"})
+            some = [each for each in parts if not (isinstance(each, Mapping) and each.get("type") == "null")]
+            if len(some) != 1:
+                raise UnusableForm(f"{name}: a field of a form has one type")
+            rules = some[0]
+        else:
+            return {**rules, **title}
+    raise UnusableForm(f"{name}: its schema leads nowhere")
+
+
+def _found(reference: str, schema: Mapping[str, Any]) -> Any:
+    found: Any = schema if reference.startswith("#/") else None
+    for step in reference.removeprefix("#/").split("/"):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
+
+
+def _bounds(kind: FieldKind, rules: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None]:
+    match kind:
+        case FieldKind.TEXT:
+            least, most = _number(rules.get("minLength")), _number(rules.get("maxLength"))
+            # An empty text is no answer.
+            longest = Decimal(MAX_TEXT)
+            return max(least or Decimal(1), Decimal(1)), longest if most is None else min(most, longest)
+        case FieldKind.SEVERAL_OF:
+            return _number(rules.get("minItems")), _number(rules.get("maxItems"))
+        case FieldKind.INTEGER | FieldKind.NUMBER:
+            least, most = _number(rules.get("minimum")), _number(rules.get("maximum"))
+            if kind is FieldKind.INTEGER:
+                above, below = _number(rules.get("exclusiveMinimum")), _number(rules.get("exclusiveMaximum"))
+                lower = (least and math.ceil(least), None if above is None else math.floor(above) + 1)
+                upper = (most and math.floor(most), None if below is None else math.ceil(below) - 1)
+                least = max((Decimal(each) for each in lower if each is not None), default=None)
+                most = min((Decimal(each) for each in upper if each is not None), default=None)
+            elif "exclusiveMinimum" in rules or "exclusiveMaximum" in rules:
+                raise UnusableForm("a number's bounds are `minimum` and `maximum`, which it may reach")
+            return least, most
+        case _:
+            return None, None
+
+
+def _number(value: Any) -> Decimal | None:
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else Decimal(str(value))
+
+
+_OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties"})
+_CHECKED: Mapping[FieldKind, frozenset[str]] = {
+    FieldKind.TEXT: frozenset({"type", "minLength", "maxLength", "pattern"}),
+    **dict.fromkeys(
+        (FieldKind.INTEGER, FieldKind.NUMBER),
+        frozenset({"type", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
+    ),
+    **dict.fromkeys((FieldKind.DATE, FieldKind.PERSON), frozenset({"type", "format"})),
+    FieldKind.ONE_OF: frozenset({"type", "enum", "const"}),
+    FieldKind.SEVERAL_OF: frozenset({"type", "items", "minItems", "maxItems", "uniqueItems"}),
+    FieldKind.YES_NO: frozenset({"type"}),
+}
+"""The rules of JSON Schema that `read` holds a field to."""
+_RULES = frozenset(
+    {
+        "$dynamicRef", "$ref", "additionalProperties", "allOf", "anyOf", "const", "contains", "dependencies",
+        "dependentRequired", "dependentSchemas", "else", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "if",
+        "items", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems",
+        "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties",
+        "prefixItems", "properties", "propertyNames", "required", "then", "type", "unevaluatedItems",
+        "unevaluatedProperties", "uniqueItems",
+    }
+)  # fmt: skip
+"""All that a JSON Schema may require of a value; the rest only describes it."""
