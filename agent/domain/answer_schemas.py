@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -46,6 +46,36 @@ def fields_of(schema: Mapping[str, Any], order: Collection[str] = ()) -> tuple[A
     return tuple(_field(name, declared[name], schema, name in needed) for name in names)
 
 
+def with_texts(schema: Any, change: Callable[[str], str]) -> Any:
+    """Return the schema with its texts changed, so that it still has the same fields: names and rules stay.
+
+    A pattern that would change is left out: what it becomes would be another one, or none.
+    """
+    if isinstance(schema, list | tuple):
+        return [with_texts(each, change) for each in schema]
+    if not isinstance(schema, Mapping):
+        return _changed(schema, change)
+    shown: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _BY_NAME and isinstance(value, Mapping):
+            shown[keyword] = {name: with_texts(each, change) for name, each in value.items()}
+        elif keyword in _WITHIN:
+            shown[keyword] = with_texts(value, change)
+        elif keyword in _NO_TEXTS:
+            shown[keyword] = value
+        elif keyword != "pattern" or _changed(value, change) == value:
+            shown[keyword] = _changed(value, change)
+    return shown
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: _changed(each, change) for name, each in value.items()}
+    return [_changed(each, change) for each in value] if isinstance(value, list | tuple) else value
+
+
 def _options(schema: Mapping[str, Any], where: str = "the answer") -> tuple[str, ...]:
     offered = schema.get("enum")
     texts = [each for each in offered if isinstance(each, str)] if isinstance(offered, list) else []
@@ -53,8 +83,6 @@ def _options(schema: Mapping[str, Any], where: str = "the answer") -> tuple[str,
         raise UnusableForm(f"{where}: options are a list of texts")
     if len(texts) > MAX_OPTIONS:
         raise UnusableForm(f"{where}: at most {MAX_OPTIONS} options, and there are {len(texts)}")
-    if any(says_nothing(each) or len(each) > MAX_TEXT or each != each.strip() for each in texts):
-        raise UnusableForm(f"{where}: an option is a visible text without blanks at its ends")
     return tuple(texts)
 
 
@@ -157,10 +185,10 @@ def _followed(rules: Any, schema: Mapping[str, Any], name: str) -> Mapping[str, 
 
 
 def _found(reference: str, schema: Mapping[str, Any]) -> Any:
-    found: Any = schema if reference.startswith("#/") else None
-    for step in reference.removeprefix("#/").split("/"):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found
+    """The definition that `#/$defs/Size` names; references lead nowhere else."""
+    start, _, name = reference.removeprefix("#/").partition("/")
+    known = schema.get(start) if reference.startswith("#/") and start in _DEFINITIONS else None
+    return known.get(name) if isinstance(known, Mapping) else None
 
 
 def _bounds(kind: FieldKind, rules: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None]:
@@ -191,6 +219,13 @@ def _number(value: Any) -> Decimal | None:
     return None if isinstance(value, bool) or not isinstance(value, int | float) else Decimal(str(value))
 
 
+_DEFINITIONS = ("$defs", "definitions")
+_BY_NAME = frozenset({"properties", *_DEFINITIONS})
+"""Schemas, each under a name of the author's."""
+_WITHIN = frozenset({"allOf", "anyOf", "items"})
+"""Schemas within a schema, so far as a form may have them."""
+_NO_TEXTS = frozenset({"$ref", "format", "required", "type"})
+"""Strings that people do not read: names of types, fields and definitions."""
 _OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties"})
 _CHECKED: Mapping[FieldKind, frozenset[str]] = {
     FieldKind.TEXT: frozenset({"type", "minLength", "maxLength", "pattern"}),

@@ -11,12 +11,13 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from agent.domain.answer_fields import AnswerField, FieldKind
-from agent.domain.answer_schemas import CHOICE, fields_of, is_choice
+from agent.domain.answer_fields import MAX_TEXT, AnswerField, FieldKind
+from agent.domain.answer_schemas import CHOICE, fields_of, is_choice, with_texts
 from agent.domain.people import CHANNEL
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments, SignoffError, UnusableForm
 from signoff.values import Person
+from signoff.visible_text import says_nothing
 
 MAX_ANSWERS = 20
 """Equal answers that a question may require."""
@@ -109,8 +110,8 @@ class AnswerForm:
             raise UnusableForm("`required` is a list of the form's fields")
         if not form.fields:
             raise UnusableForm("the form has no fields")
-        if twice := next((each for each in form.fields if len(set(each.options)) != len(each.options)), None):
-            raise UnusableForm(f"{twice.name}: an option stands twice")
+        for field in form.fields:
+            _check_options(field)
         return form
 
     @classmethod
@@ -130,7 +131,7 @@ class AnswerForm:
 
     def with_texts(self, change: Callable[[str], str]) -> AnswerForm:
         """The form with its texts changed, to be shown and not to be read."""
-        return replace(self, schema=_changed(self.schema, change))
+        return replace(self, schema=with_texts(self.schema, change))
 
     @cached_property
     def canonical(self) -> bytes:
@@ -201,6 +202,14 @@ class AnswerForm:
         return _answer(said, own_words=said not in field.options)
 
 
+def _check_options(field: AnswerField) -> None:
+    """Raises UnusableForm for what a person could not choose. Masked options may be alike, and are not chosen from."""
+    if any(says_nothing(each) or len(each) > MAX_TEXT or each != each.strip() for each in field.options):
+        raise UnusableForm(f"{field.name}: an option is a visible text without blanks at its ends")
+    if len(set(field.options)) != len(field.options):
+        raise UnusableForm(f"{field.name}: an option stands twice")
+
+
 def _answer(value: Any, *, own_words: bool) -> AnswerValue:
     try:
         return AnswerValue(canonical_bytes(value), own_words)
@@ -210,11 +219,3 @@ def _answer(value: Any, *, own_words: bool) -> AnswerValue:
 
 def _unkept(error: MalformedArguments) -> str:
     return f"This cannot be kept: {error}."
-
-
-def _changed(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {name: _changed(each, change) for name, each in value.items()}
-    return [_changed(each, change) for each in value] if isinstance(value, list | tuple) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -273,6 +274,58 @@ def test_a_form_is_made_or_refused_with_a_sentence(schema: Any, other: bool) -> 
         if field.kind is FieldKind.TEXT:
             assert field.most is not None
             assert field.most >= 1, "no text is as short as that"
+
+
+CHANGES = {
+    "hidden": lambda _: "[hidden]",
+    "nothing": lambda _: "",
+    "blanks": lambda text: f" {text}\n",
+    "longer": lambda text: text + "x" * 10_000,
+    "partly": lambda text: text.replace("e", "•").replace("t", "•"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@given(schema=sound | schemas)
+def test_a_masked_form_has_the_same_fields(change: Any, schema: Any) -> None:
+    """Whatever is masked in a form, it can be shown: it has as many fields and options, of the same kinds."""
+    form = made(schema)
+    if form is None:
+        return
+    masked = form.with_texts(change)
+    shown = [
+        replace(each, label=own.label, hint=own.hint, options=own.options, pattern=own.pattern)
+        for each, own in zip(masked.fields, form.fields, strict=True)
+    ]
+    assert shown == list(form.fields)
+    for each, own in zip(masked.fields, form.fields, strict=True):
+        assert each.options == tuple(map(change, own.options))
+        assert each.pattern in (None, own.pattern)
+        if own.hint:
+            assert each.hint == change(own.hint)
+
+
+def test_no_text_of_a_form_stays_unmasked() -> None:
+    """A secret is hidden wherever an author may have put it, but in the names of fields."""
+    pieces = {
+        "title": "s3cret",
+        "description": "s3cret",
+        "default": {"type": "s3cret"},
+        "examples": ["s3cret"],
+    }
+    kinds = [{"type": "string", "pattern": "s3cret"}, {"enum": ["s3cret"]}, {"const": "s3cret"}]
+    properties = {f"a{n}": kind | pieces for n, kind in enumerate(kinds)} | {
+        "type": {"$ref": "#/$defs/format"}
+    }
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "$defs": {"format": kinds[1] | pieces},
+        "x-by": "s3cret",
+    }
+    masked = AnswerForm.of(schema | pieces).with_texts(lambda text: text.replace("s3cret", "•••"))
+    assert "s3cret" not in json.dumps(masked.schema)
+    assert [each.kind for each in masked.fields] == ["text", "one_of", "one_of", "one_of"]
 
 
 @given(schemas, st.booleans(), st.data())
