@@ -22,6 +22,7 @@ CHOICE = "answer"
 PERSON = "slack-user"
 """The `format` of a text that is a Slack user id."""
 
+NO_FORM = "ask for an `enum` of texts, or for an object with `properties`"
 _MAX_REFERENCES = 20
 
 
@@ -33,15 +34,19 @@ def is_choice(schema: Mapping[str, Any]) -> bool:
 def fields_of(schema: Mapping[str, Any], order: Collection[str] = ()) -> tuple[AnswerField, ...]:
     """Return the fields that a schema asks for, in the author's order, if that is known. Raises UnusableForm."""
     if is_choice(schema):
+        _check_shapes(CHOICE, schema)
         _check_rules(CHOICE, schema, {"enum", "type"})
         return (AnswerField(CHOICE, "Choose one", FieldKind.ONE_OF, required=True, options=_options(schema)),)
     declared = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(declared, Mapping):
-        raise UnusableForm("ask for an `enum` of texts, or for an object with `properties`")
+        raise UnusableForm(NO_FORM)
     if len(declared) > MAX_FIELDS:
         raise UnusableForm(f"a form has at most {MAX_FIELDS} fields, and this one has {len(declared)}")
+    _check_shapes("the form", schema)
     _check_rules("the form", schema, _OF_OBJECTS)
     needed = schema.get("required", [])
+    if not isinstance(needed, list) or any(each not in list(declared) for each in needed):
+        raise UnusableForm("`required` is a list of the form's fields")
     names = order if set(order) == set(declared) else declared
     return tuple(_field(name, declared[name], schema, name in needed) for name in names)
 
@@ -92,17 +97,17 @@ def _field(name: str, rules: Any, schema: Mapping[str, Any], required: bool) -> 
         raise UnusableForm("a field needs a name")
     kind, options = _kind(name, rules)
     _check_rules(name, rules, _CHECKED[kind])
-    least, most = _bounds(kind, rules)
+    least, most = _bounds(name, kind, rules)
     if kind is FieldKind.SEVERAL_OF:
         most = Decimal(len(options)) if most is None else min(most, Decimal(len(options)))
     if least is not None and most is not None and least > most:
         raise UnusableForm(f"{name}: nothing is both at least {least} and at most {most}")
     field = AnswerField(
         name=name,
-        label=str(rules.get("title") or name),
+        label=rules.get("title") or name,
         kind=kind,
         required=required,
-        hint=str(rules.get("description") or ""),
+        hint=rules.get("description", ""),
         options=options,
         least=least,
         most=most,
@@ -129,9 +134,9 @@ def _kind(name: str, rules: Mapping[str, Any]) -> tuple[FieldKind, tuple[str, ..
             return FieldKind.PERSON, ()
         case "string", None:
             return FieldKind.TEXT, ()
-        case "integer", _:
+        case "integer", form if form in _RANGES[FieldKind.INTEGER]:
             return FieldKind.INTEGER, ()
-        case "number", _:
+        case "number", form if form in _RANGES[FieldKind.NUMBER]:
             return FieldKind.NUMBER, ()
         case "boolean", _:
             return FieldKind.YES_NO, ()
@@ -152,6 +157,13 @@ def _check_rules(name: str, rules: Mapping[str, Any], checked: Collection[str]) 
         raise UnusableForm(f"{name}: `{unchecked[0]}` cannot be asked for in a form")
 
 
+def _check_shapes(name: str, rules: Mapping[str, Any]) -> None:
+    """Raises UnusableForm for a keyword whose value is none of its kind, which would say nothing."""
+    for keyword, (kind, words) in _SHAPES.items():
+        if keyword in rules and not isinstance(rules[keyword], kind):
+            raise UnusableForm(f"{name}: `{keyword}` is {words}")
+
+
 def _resolved(rules: Any, schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Follow references, and those of a list's items."""
     found = _followed(rules, schema, name)
@@ -165,6 +177,7 @@ def _followed(rules: Any, schema: Mapping[str, Any], name: str) -> Mapping[str, 
     for _ in range(_MAX_REFERENCES):
         if not isinstance(rules, Mapping):
             break
+        _check_shapes(name, rules)
         title = {key: rules[key] for key in ("title", "description") if key in rules} | title
         if isinstance(reference := rules.get("$ref"), str):
             _check_rules(name, rules, {"$ref"})
@@ -191,32 +204,51 @@ def _found(reference: str, schema: Mapping[str, Any]) -> Any:
     return known.get(name) if isinstance(known, Mapping) else None
 
 
-def _bounds(kind: FieldKind, rules: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None]:
+def _bounds(name: str, kind: FieldKind, rules: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None]:
     match kind:
         case FieldKind.TEXT:
-            least, most = _number(rules.get("minLength")), _number(rules.get("maxLength"))
+            least, most = _count(name, rules, "minLength"), _count(name, rules, "maxLength")
             # An empty text is no answer.
             longest = Decimal(MAX_TEXT)
             return max(least or Decimal(1), Decimal(1)), longest if most is None else min(most, longest)
         case FieldKind.SEVERAL_OF:
-            return _number(rules.get("minItems")), _number(rules.get("maxItems"))
+            return _count(name, rules, "minItems"), _count(name, rules, "maxItems")
         case FieldKind.INTEGER | FieldKind.NUMBER:
-            least, most = _number(rules.get("minimum")), _number(rules.get("maximum"))
-            if kind is FieldKind.INTEGER:
-                above, below = _number(rules.get("exclusiveMinimum")), _number(rules.get("exclusiveMaximum"))
-                lower = (least and math.ceil(least), None if above is None else math.floor(above) + 1)
-                upper = (most and math.floor(most), None if below is None else math.ceil(below) - 1)
-                least = max((Decimal(each) for each in lower if each is not None), default=None)
-                most = min((Decimal(each) for each in upper if each is not None), default=None)
-            elif "exclusiveMinimum" in rules or "exclusiveMaximum" in rules:
-                raise UnusableForm("a number's bounds are `minimum` and `maximum`, which it may reach")
-            return least, most
+            return _range(name, kind, rules)
         case _:
             return None, None
 
 
-def _number(value: Any) -> Decimal | None:
-    return None if isinstance(value, bool) or not isinstance(value, int | float) else Decimal(str(value))
+def _range(name: str, kind: FieldKind, rules: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | None]:
+    least, most = _number(name, rules, "minimum"), _number(name, rules, "maximum")
+    above, below = _number(name, rules, "exclusiveMinimum"), _number(name, rules, "exclusiveMaximum")
+    if kind is FieldKind.INTEGER:
+        least = None if least is None else Decimal(math.ceil(least))
+        most = None if most is None else Decimal(math.floor(most))
+        above = None if above is None else Decimal(math.floor(above) + 1)
+        below = None if below is None else Decimal(math.ceil(below) - 1)
+    elif above is not None or below is not None:
+        raise UnusableForm(f"{name}: a number's bounds are `minimum` and `maximum`, which it may reach")
+    first, last = _RANGES[kind][rules.get("format")]
+    lower = [each for each in (least, above, first) if each is not None]
+    upper = [each for each in (most, below, last) if each is not None]
+    return max(lower, default=None), min(upper, default=None)
+
+
+def _count(name: str, rules: Mapping[str, Any], keyword: str) -> Decimal | None:
+    found = _number(name, rules, keyword)
+    if found is not None and (found < 0 or found != found.to_integral_value()):
+        raise UnusableForm(f"{name}: `{keyword}` is a whole number from 0")
+    return found
+
+
+def _number(name: str, rules: Mapping[str, Any], keyword: str) -> Decimal | None:
+    if keyword not in rules:
+        return None
+    value = rules[keyword]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UnusableForm(f"{name}: `{keyword}` is a number")
+    return Decimal(str(value))
 
 
 _DEFINITIONS = ("$defs", "definitions")
@@ -250,3 +282,18 @@ _RULES = frozenset(
     }
 )  # fmt: skip
 """All that a JSON Schema may require of a value; the rest only describes it."""
+_SHAPES: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(("title", "description", "pattern", "format"), (str, "a text")),
+    "uniqueItems": (bool, "true or false"),
+    "additionalProperties": (bool | Mapping, "true, false or a schema"),
+}
+_RANGES: Mapping[FieldKind, Mapping[str | None, tuple[Decimal | None, Decimal | None]]] = {
+    FieldKind.INTEGER: {
+        **{f"int{bits}": (Decimal(-(2 ** (bits - 1))), Decimal(2 ** (bits - 1) - 1)) for bits in (8, 16, 32)},
+        **{f"uint{bits}": (Decimal(0), Decimal(2**bits - 1)) for bits in (8, 16, 32)},
+        **dict.fromkeys((None, "int64", "int"), (None, None)),  # wider than what canonical JSON keeps
+        **dict.fromkeys(("uint64", "uint"), (Decimal(0), None)),
+    },
+    FieldKind.NUMBER: dict.fromkeys((None, "double"), (None, None)),
+}
+"""What the `format` of a number allows, by the kind of field: schemas made from typed languages have one."""

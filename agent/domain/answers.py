@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from agent.domain.answer_fields import MAX_TEXT, AnswerField, FieldKind
-from agent.domain.answer_schemas import CHOICE, fields_of, is_choice, with_texts
+from agent.domain.answer_schemas import CHOICE, NO_FORM, fields_of, is_choice, with_texts
 from agent.domain.people import CHANNEL
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments, SignoffError, UnusableForm
@@ -83,10 +83,12 @@ class AnswerForm:
         answers_required: int = 1,
         answerers: Sequence[str] = EVERYBODY,
     ) -> AnswerForm:
-        """Raises UnusableForm."""
-        if not 1 <= answers_required <= MAX_ANSWERS:
+        """Raises UnusableForm, whatever the schema is."""
+        if not isinstance(schema, Mapping):
+            raise UnusableForm(NO_FORM)
+        if type(answers_required) is not int or not 1 <= answers_required <= MAX_ANSWERS:
             raise UnusableForm(f"`answers_required` is a number from 1 to {MAX_ANSWERS}")
-        unknown = [each for each in answerers if each not in _NAMES and not _ROLE.match(each)]
+        unknown = [each for each in answerers if each not in _NAMES and not _ROLE.match(str(each))]
         if unknown or not answerers:
             raise UnusableForm(
                 f"`answerers` are `{REQUESTER}`, `{REVIEWERS}`, `{CHANNEL}` and the ids of Slack users and groups"
@@ -94,20 +96,12 @@ class AnswerForm:
             )
         properties = schema.get("properties")
         order = tuple(map(str, properties)) if isinstance(properties, Mapping) else ()
-        form = cls(
-            dict(schema),
-            other and is_choice(schema),
-            answers_required,
-            tuple(dict.fromkeys(answerers)),
-            order,
-        )
+        other = other and is_choice(schema)
+        form = cls(dict(schema), other, answers_required, tuple(dict.fromkeys(answerers)), order)
         try:
             form.canonical  # noqa: B018 - first: it refuses what is no JSON, and what could not be compared later
         except MalformedArguments as error:
             raise UnusableForm(f"the schema cannot be kept: {error}") from None
-        needed = schema.get("required", [])
-        if not isinstance(needed, list | tuple) or any(each not in order for each in needed):
-            raise UnusableForm("`required` is a list of the form's fields")
         if not form.fields:
             raise UnusableForm("the form has no fields")
         for field in form.fields:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -257,7 +258,7 @@ def said(form: AnswerForm, value: Any) -> Any:
         return None
 
 
-@given(schemas, st.booleans())
+@given(schemas | junk, st.booleans())
 def test_a_form_is_made_or_refused_with_a_sentence(schema: Any, other: bool) -> None:
     """No schema is an error of the service: it is a form with a few fields, which is stored whole, or a sentence."""
     form = made(schema, other=other)
@@ -274,6 +275,26 @@ def test_a_form_is_made_or_refused_with_a_sentence(schema: Any, other: bool) -> 
         if field.kind is FieldKind.TEXT:
             assert field.most is not None
             assert field.most >= 1, "no text is as short as that"
+
+
+KEYWORDS = (
+    "type", "enum", "const", "title", "description", "format", "pattern", "minLength", "maxLength", "minimum",
+    "maximum", "exclusiveMinimum", "exclusiveMaximum", "items", "minItems", "maxItems", "uniqueItems", "$ref", "anyOf",
+    "allOf", "oneOf", "not", "properties", "additionalProperties",
+)  # fmt: skip
+
+
+@given(sound, st.sampled_from(KEYWORDS), junk, st.data())
+def test_a_malformed_keyword_is_refused_with_a_sentence(
+    schema: Any, keyword: str, value: Any, data: st.DataObject
+) -> None:
+    """Whatever stands under a keyword, of the form or of a field, JSON Schema itself would take what is accepted."""
+    jsonschema = pytest.importorskip("jsonschema", reason="comes with the extra openai-agents")
+    changed = copy.deepcopy(schema)
+    fields = list(changed.get("properties", {}).values())
+    data.draw(st.sampled_from([changed, *fields]))[keyword] = value
+    if made(changed) is not None:
+        jsonschema.Draft202012Validator.check_schema(changed, format_checker=None)
 
 
 CHANGES = {
@@ -313,7 +334,11 @@ def test_no_text_of_a_form_stays_unmasked() -> None:
         "default": {"type": "s3cret"},
         "examples": ["s3cret"],
     }
-    kinds = [{"type": "string", "pattern": "s3cret"}, {"enum": ["s3cret"]}, {"const": "s3cret"}]
+    kinds: list[dict[str, Any]] = [
+        {"type": "string", "pattern": "s3cret"},
+        {"enum": ["s3cret"]},
+        {"const": "s3cret"},
+    ]
     properties = {f"a{n}": kind | pieces for n, kind in enumerate(kinds)} | {
         "type": {"$ref": "#/$defs/format"}
     }
@@ -434,6 +459,77 @@ def test_what_a_form_does_not_check_is_refused(rules: dict[str, Any], why: str) 
     """A rule that would be left out of the form is said before anybody is asked, instead of not being kept."""
     with pytest.raises(UnusableForm, match=f"`{why}`"):
         AnswerForm.of({"type": "object", "properties": {"a": rules}, "$defs": DEFINED})
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"type": "string", "title": 5},
+        {"type": "string", "description": ["x"]},
+        {"type": "string", "pattern": 5},
+        {"type": "string", "pattern": None},
+        {"type": "string", "pattern": "["},
+        {"type": "string", "minLength": "a"},
+        {"type": "string", "minLength": -1},
+        {"type": "string", "maxLength": 2.5},
+        {"type": "string", "maxLength": True},
+        {"type": "string", "maxLength": 0},
+        {"type": "string", "format": 5},
+        {"type": "integer", "minimum": "3"},
+        {"type": "integer", "exclusiveMinimum": True, "minimum": 3},
+        {"type": "integer", "minimum": 1.2, "maximum": 1.8},
+        {"type": "integer", "format": "unix-time"},
+        {"type": "number", "minimum": 4, "maximum": 3},
+        {"type": "number", "exclusiveMinimum": 3},
+        {"type": "number", "maximum": None},
+        {"type": "array", "items": {"enum": ["a"]}, "minItems": "x"},
+        {"type": "array", "items": {"enum": ["a"]}, "maxItems": -1},
+        {"type": "array", "items": {"enum": ["a"]}, "minItems": 2},
+        {"type": "array", "items": {"enum": ["a"], "title": 5}},
+        {"type": "array", "items": {"enum": ["a"]}, "uniqueItems": "yes"},
+        {"enum": "x"},
+        {"enum": {"a": 1}},
+        {"const": 5},
+        {"$ref": "#/$defs/Size", "title": 5},
+        {"$ref": "#/properties/b"},
+        True,
+        None,
+    ],
+    ids=str,
+)
+def test_a_malformed_field_is_refused_under_its_name(rules: Any) -> None:
+    """A keyword of the wrong kind bounds nothing, so the author reads which field has it."""
+    properties = {"b": {"type": "string"}, "the_field": rules}
+    with pytest.raises(UnusableForm, match=r"^the_field: "):
+        AnswerForm.of({"type": "object", "properties": properties, "$defs": DEFINED})
+
+
+@pytest.mark.parametrize(
+    "changes", [{"required": 3}, {"required": ["b"]}, {"title": 5}, {"additionalProperties": 5}]
+)
+def test_a_malformed_form_is_refused(changes: dict[str, Any]) -> None:
+    """The keywords beside the fields are checked as those of a field are."""
+    with pytest.raises(UnusableForm, match=f"`{next(iter(changes))}` is"):
+        AnswerForm.of({"type": "object", "properties": {"a": {"type": "string"}}, **changes})
+
+
+@pytest.mark.parametrize("required", [1.5, True, None, "2", 0, 21])
+def test_so_many_answers_is_a_whole_number(required: Any) -> None:
+    """Half an answer and none are refused."""
+    with pytest.raises(UnusableForm, match="`answers_required`"):
+        AnswerForm.of({"enum": ["a"]}, answers_required=required)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("int8", -128, 127), ("uint16", 0, 65_535), ("uint32", 0, 4_294_967_295)]
+)
+def test_the_format_of_a_number_bounds_it(name: str, least: int, most: int) -> None:
+    """Schemas made from typed languages say how wide a number is; what does not fit is refused at its field."""
+    form = AnswerForm.of({"type": "object", "properties": {"a": {"type": "integer", "format": name}}})
+    assert [form.read({"a": each}).value["a"] for each in (least, most)] == [least, most]
+    for beyond in (least - 1, most + 1):
+        with pytest.raises(UnfitAnswer):
+            form.read({"a": beyond})
 
 
 @example(["a", "b", "c"])
