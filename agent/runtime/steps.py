@@ -243,9 +243,9 @@ async def ask(
     arguments: Mapping[str, Any] | None = None,
     options: Sequence[str] | None = None,
     form: type[BaseModel] | Mapping[str, Any] | None = None,
-    other: bool = True,
-    answerers: Sequence[str] = EVERYBODY,
-    answers_required: int = 1,
+    other: bool | None = None,
+    answerers: Sequence[str] | None = None,
+    answers_required: int | None = None,
 ) -> Any:
     """Ask people and wait for their decision, for days if need be: the run is parked and uses no resources.
 
@@ -257,12 +257,10 @@ async def ask(
     ``reviewers``, ``channel`` and the ids of Slack users and groups; so many equal answers are required. Raises
     UnusableForm, before anybody is asked.
     """
+    terms = {"other": other, "answerers": answerers, "answers_required": answers_required}
+    wanted = _form(options, form, {name: each for name, each in terms.items() if each is not None})
     asked: dict[str, Any] = {"question": question}
-    if options is not None or form is not None:
-        if options is not None and form is not None:
-            raise UnusableForm("ask with `options` or with a `form`, not with both")
-        schema = {"enum": list(options)} if options is not None else _schema_of(form)
-        wanted = AnswerForm.of(schema, other=other, answerers=answerers, answers_required=answers_required)
+    if wanted is not None:
         asked["answer"] = wanted.stored_form
     if arguments is not None:
         asked["arguments"] = dict(arguments)
@@ -270,19 +268,32 @@ async def ask(
         asked["risk"] = Risk(risk).value
     if timeout is not None:
         asked["timeout_seconds"] = seconds_of(timeout)
-    if "answer" not in asked:
+    if wanted is None:
         return await _journal().ask(asked)
     answer = await _journal().ask_for(asked)
-    model = form if isinstance(form, type) else None
-    return (
-        answer
-        if model is None or answer.value is None
-        else replace(answer, value=_of_model(model, answer.value))
-    )
+    if not isinstance(form, type) or answer.value is None:
+        return answer
+    return replace(answer, value=_of_model(form, answer.value))
 
 
-def _schema_of(form: type[BaseModel] | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return form.model_json_schema() if isinstance(form, type) else form or {}
+def _form(
+    options: Sequence[str] | None,
+    form: type[BaseModel] | Mapping[str, Any] | None,
+    terms: Mapping[str, Any],
+) -> AnswerForm | None:
+    """What a question wants besides yes or no. Raises UnusableForm."""
+    if options is None and form is None:
+        if terms:
+            raise UnusableForm(f"`{next(iter(terms))}` needs `options` or a `form`")
+        return None
+    if options is not None and form is not None:
+        raise UnusableForm("ask with `options` or with a `form`, not with both")
+    if options is not None:
+        # a text is a sequence of texts, too
+        schema: Any = {"enum": options if isinstance(options, str) else list(options)}
+    else:
+        schema = form.model_json_schema() if isinstance(form, type) else form
+    return AnswerForm.of(schema, **terms)
 
 
 def _of_model(model: type[BaseModel], value: Any) -> BaseModel:

@@ -204,8 +204,8 @@ def submit_for(
     patience: float = PATIENCE,
 ) -> Operation[Review]:
     """Ask people as `ask_for` does, without waiting; `answered` turns the answered request into the answer."""
-    if (options is None) == (form is None):
-        raise ValueError("ask for `options` or for a `form`, one of the two")
+    if (options is None) == (form is None) or isinstance(options, str):
+        raise ValueError("ask for `options`, which are a list, or for a `form`, one of the two")
     body = _question(None, {}, question, context, key)
     body["answer"] = {"enum": list(options)} if options is not None else dict(form or {})
     body |= {} if other else {"other": False}

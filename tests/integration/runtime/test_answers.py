@@ -209,6 +209,12 @@ async def test_only_the_requester(stage: Any) -> None:
     ("asked", "why"),
     [
         ({"options": []}, "options are a list of texts"),
+        ({"options": "eu"}, "options are a list of texts"),
+        ({"form": "eu"}, "ask for an `enum` of texts, or for an object"),
+        ({"options": ["a"], "form": {}}, "not with both"),
+        ({"answerers": ["requester"]}, "`answerers` needs `options` or a `form`"),
+        ({"answers_required": 1}, "`answers_required` needs `options` or a `form`"),
+        ({"other": True, "risk": "high"}, "`other` needs `options` or a `form`"),
         ({"options": ["a", "a"]}, "an option stands twice"),
         ({"options": [str(n) for n in range(101)]}, "at most 100 options"),
         (

@@ -177,7 +177,9 @@ async def test_a_form_that_cannot_be_asked_is_an_error_in_the_program(site: Stre
         with pytest.raises(ApiError, match="cannot be asked for"):
             await client.ask_for("What?", form=nested)
         with pytest.raises(ValueError, match="one of the two"):
-            await client.ask_for("What?")
+            await client.ask_for("What?", answerers=["requester"])
+        with pytest.raises(ValueError, match="which are a list"):
+            await client.ask_for("What?", "eu")
 
 
 ORDER = AnswerForm.of(Order.model_json_schema())
