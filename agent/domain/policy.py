@@ -18,7 +18,6 @@ from agent.domain.facts import FactsLookup
 from agent.domain.judgement import CheckpointRuling, Inputs, Judgement, Ruling, ToolTraits
 from agent.domain.limits import Caller, Limit, LimitState, Use, decisive
 from agent.domain.observation import Observation
-from agent.domain.request import wants_answer
 from agent.domain.rules import (
     FACTS_FAILED,
     LIMIT_REACHED,
@@ -211,6 +210,8 @@ class Policy:
         tool: ToolTraits,
         action: Action,
         facts: Mapping[str, Any] | None,
+        *,
+        wants_answer: bool = False,
     ) -> Judgement:
         """Evaluate more strictly if the limits have no room.
 
@@ -218,7 +219,7 @@ class Policy:
         question that wants more than yes or no is not asked if a limit on its number denies.
         """
         state = decisive(states)
-        asks = judgement.verdict == "ask" and wants_answer(action) and state and state.verdict == "deny"
+        asks = judgement.verdict == "ask" and wants_answer and state and state.verdict == "deny"
         if state is None or not (judgement.verdict == "run" or asks):
             return judgement
         if state.verdict == "deny":

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from agent.domain.answers import AnswerValue
 from agent.domain.people import Standing
-from signoff.values import Action, Person
+from signoff.values import Person
 
 API = "api"
 """`source` of a program's request."""
@@ -22,11 +22,6 @@ ASK = "ask"
 """A function agent's question, as a tool."""
 
 FactValues = Mapping[str, Any]
-
-
-def wants_answer(action: Action) -> bool:
-    """Whether an action is a question that wants more than yes or no."""
-    return action.tool in (ASK, EXTERNAL) and action.arguments.get("answer") is not None
 
 
 class RequestStatus(StrEnum):

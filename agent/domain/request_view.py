@@ -25,7 +25,7 @@ from agent.domain.request import (
     approval_state,
 )
 from agent.domain.rules import DecideTogether, Rule
-from agent.domain.verdicts import ON_APPROVAL, ON_QUESTION
+from agent.domain.verdicts import verdicts_on
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
 from signoff.visible_text import says_nothing
@@ -252,7 +252,7 @@ class RequestView:
     @property
     def is_question(self) -> bool:
         """Whether there is only a question to answer, and nothing to run."""
-        if self.answer_form is not None:
+        if self.wants_answer:
             return True
         if self.source == API:
             return self.action.tool == EXTERNAL
@@ -302,7 +302,7 @@ class RequestView:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Those that it takes."""
-        return ON_APPROVAL if self.answer_form is None else ON_QUESTION
+        return verdicts_on(self.answer_form)
 
     @property
     def answer(self) -> Any:

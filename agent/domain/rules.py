@@ -16,6 +16,7 @@ from pydantic import (
     field_serializer,
 )
 
+from agent.domain.answers import REVIEWERS, AnswerForm
 from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.facts import FACTS_MAX_AGE
 from agent.domain.templates import describe, placeholder_names, render_link
@@ -228,12 +229,15 @@ class Rule(Checkpoint, Terms):
     hide: tuple[str, ...] = ()
     """Names of arguments and facts, or dotted paths, that only Details shows, below high risk."""
 
-    def for_answers(self, *, escalates: bool) -> Self:
-        """Without what is about actions, and not about a question that wants more than yes or no.
+    def for_answers(self, form: AnswerForm | None) -> Self:
+        """Without what is about actions, if a question wants more than yes or no.
 
-        ``escalates``: more people may answer after the deadline, if the checkpoint says so.
+        More people may answer after the deadline only if the checkpoint's reviewers are among those who may.
         """
+        if form is None:
+            return self
         actions = {"allow_edit": False, "allow_grants": False, "reason_required": (), "reject_reasons": ()}
+        escalates = REVIEWERS in form.answerers
         return self.model_copy(update=actions if escalates else {**actions, "on_timeout": "expire"})
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.domain.answers import AnswerForm
 from agent.domain.request import RequestStatus, Verdict
 from signoff.errors import Cause
 
@@ -95,7 +96,11 @@ VERDICTS: Mapping[str, VerdictWords] = {
 }
 ON_APPROVAL = (Verdict.APPROVE, Verdict.REJECT)
 """The verdicts on an action, or on a question that wants yes or no."""
-ON_QUESTION = (Verdict.ANSWER, Verdict.REJECT)
-"""The verdicts on a question that wants more than yes or no."""
+_ON_QUESTION = (Verdict.ANSWER, Verdict.REJECT)
 BY_PEOPLE = tuple(each.outcome.status for each in VERDICTS.values())
 """Outcomes that votes lead to; all others come without one."""
+
+
+def verdicts_on(form: AnswerForm | None) -> tuple[Verdict, ...]:
+    """Return the verdicts that a request takes; with a form it is a question that wants more than yes or no."""
+    return ON_APPROVAL if form is None else _ON_QUESTION

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
-from agent.domain.answers import REVIEWERS, AnswerForm
+from agent.domain.answers import AnswerForm
 from agent.domain.judgement import ToolTraits
 from agent.domain.request import ASK
 from agent.domain.rules import Rule
@@ -100,9 +100,7 @@ class AskTool(StepTool):
             said["timeout"] = timedelta(seconds=float(seconds))
         if (risk := action.arguments.get("risk")) is not None and Risk(risk) > rule.risk:
             said["risk"] = Risk(risk)
-        form = self.answer_form(action)
-        asked = rule if form is None else rule.for_answers(escalates=REVIEWERS in form.answerers)
-        return asked.model_copy(update=said)
+        return rule.model_copy(update=said)
 
     def answer_form(self, action: Action) -> AnswerForm | None:
         """What the question wants besides yes or no."""

@@ -95,7 +95,7 @@ def _of_question(view: RequestView, values: Mapping[str, Any], money: Money) -> 
         ("action_description", "agent_context") if view.action.tool == EXTERNAL else ("question", "arguments")
     )
     given = values.get(about)
-    if view.answer_form is not None and given is None and about == "arguments":
+    if view.wants_answer and given is None and about == "arguments":
         return ReadableArguments({}, money)
     if str(values.get(named)) not in view.description:
         told = {name: values[name] for name in (named, about) if values.get(name) is not None}

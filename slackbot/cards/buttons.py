@@ -64,7 +64,7 @@ def whole_row(view: RequestView, names: Names, *, approvable: bool) -> list[Json
 
 def choices(view: RequestView, *, approvable: bool) -> list[Choice]:
     """What *More…* offers while the request waits."""
-    if view.status is not RequestStatus.WAITING or view.answer_form is not None:
+    if view.status is not RequestStatus.WAITING or view.wants_answer:
         return []
     value, about = button_value(view), spoken_subject(view)
     asks = Verdict.APPROVE in view.rule.reason_required
@@ -124,7 +124,7 @@ def _deciding(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.status is not RequestStatus.WAITING:
         return []
-    if view.answer_form is not None:
+    if view.wants_answer:
         return [*answer_row(view, spoken_subject(view)), *_votes(view, approvable=False)]
     # A form that asks for a note is already a second step.
     asks = Verdict.APPROVE in view.rule.reason_required

@@ -48,7 +48,7 @@ def counted(request: RequestView | RequestLine) -> str:
 
 def approvals(view: RequestView) -> int:
     """Count the approvals among a request's votes, or its equal answers, for progress such as `1 of 2 approvals`."""
-    if view.answer_form is not None:
+    if view.wants_answer:
         return alike(view)
     return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
 

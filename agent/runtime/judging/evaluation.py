@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.answers import AnswerForm
 from agent.domain.facts import Facts
 from agent.domain.grants import GRANT
 from agent.domain.judgement import Inputs, Judgement, ToolTraits
@@ -35,6 +36,8 @@ class Proposal:
     caller: Caller
     terms: Callable[[Rule], Rule] = _unchanged
     """The rule's terms for this action, after the tool's own demands."""
+    answer_form: AnswerForm | None = None
+    """What a question wants besides yes or no."""
 
 
 def judge(policy: Policy, proposal: Proposal) -> Judgement:
@@ -82,7 +85,8 @@ def limited(
 ) -> Judgement:
     """Evaluate more strictly if the limits have no room."""
     action, facts = proposal.action, proposal.facts.values
-    found = policy.within_limits(judgement, states, proposal.traits, action, facts)
+    wants_answer = proposal.answer_form is not None
+    found = policy.within_limits(judgement, states, proposal.traits, action, facts, wants_answer=wants_answer)
     return _with_terms(found, proposal)
 
 
@@ -117,7 +121,10 @@ def _shows_rejections(judgement: Judgement) -> bool:
 
 
 def _with_terms(judgement: Judgement, proposal: Proposal) -> Judgement:
-    if judgement.rule is None or (rule := proposal.terms(judgement.rule)) is judgement.rule:
+    if judgement.rule is None:
+        return judgement
+    rule = proposal.terms(judgement.rule).for_answers(proposal.answer_form)
+    if rule is judgement.rule:
         return judgement
     description = rule.describe(proposal.action, proposal.facts.values)
     return replace(judgement, rule=rule, description=description)

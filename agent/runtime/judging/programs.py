@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from agent.domain.answers import REVIEWERS, AnswerForm
+from agent.domain.answers import AnswerForm
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.audit import AuditKind
 from agent.domain.errors import Refused
@@ -113,17 +113,15 @@ class LetThrough:
 def proposal_of_program(asker: ProgramQuestion | RequestView, action: Action, facts: Facts) -> Proposal:
     """Nothing is known of an external tool; a question without an action always asks."""
     traits = ToolTraits(action.tool, action.tool_version, requires_approval=action.tool == EXTERNAL)
-    terms = partial(narrowed, facts, asker.answer_form)
-    return Proposal(action, facts, traits, asker.agent, asker.requester, asker.caller, terms)
+    terms, form = partial(_narrowed, facts), asker.answer_form
+    return Proposal(action, facts, traits, asker.agent, asker.requester, asker.caller, terms, form)
 
 
-def narrowed(facts: Facts, form: AnswerForm | None, rule: Rule) -> Rule:
-    """Leave out what is not about a question with such a form, and edits if the facts are the program's.
+def _narrowed(facts: Facts, rule: Rule) -> Rule:
+    """Leave out edits if the facts are the program's.
 
     They describe the original arguments, and only the program could supply those of an edit.
     """
-    if form is not None:
-        rule = rule.for_answers(escalates=REVIEWERS in form.answerers)
     told = facts.source is FactsSource.PROGRAM and rule.allow_edit
     return rule.model_copy(update={"allow_edit": False}) if told else rule
 

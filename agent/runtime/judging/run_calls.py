@@ -77,7 +77,8 @@ def would_run(agent: Agent, tool: Tool, action: Action, facts: Facts, judgement:
 def proposal_of(asker: Asker, tool: Tool, action: Action, facts: Facts) -> Proposal:
     """Return an action with all that policy needs to judge it, and its tool's own say in the terms."""
     terms = partial(_terms, tool, action)
-    return Proposal(action, facts, tool.traits, asker.agent, asker.requester, asker.caller, terms)
+    form = tool.answer_form(action) if isinstance(tool, AskTool) else None
+    return Proposal(action, facts, tool.traits, asker.agent, asker.requester, asker.caller, terms, form)
 
 
 def _terms(tool: Tool, action: Action, rule: Rule) -> Rule:
@@ -149,7 +150,6 @@ def question(
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
     # One question per call, and one for each repetition.
     again = f":after:{work.call.request_id}" if work.call.request_id else ""
-    form = tool.answer_form(call.action) if isinstance(tool, AskTool) else None
     return NewRequest(
         rule=rule,
         action=call.action,
@@ -174,8 +174,10 @@ def question(
         policy_epoch=judgement.epoch,
         judgement=judgement,
         rejected_before=judgement.rejected,
-        answer_form=form,
-        gathered_in=gathered_in(_turn(work, context), rule, form, services.policy.defaults.group_from),
+        answer_form=call.proposal.answer_form,
+        gathered_in=gathered_in(
+            _turn(work, context), rule, call.proposal.answer_form, services.policy.defaults.group_from
+        ),
     )
 
 

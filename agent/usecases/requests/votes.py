@@ -26,7 +26,7 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
-from agent.domain.verdicts import ON_APPROVAL, ON_QUESTION, VERDICTS
+from agent.domain.verdicts import VERDICTS, verdicts_on
 from agent.fault_points import point
 from agent.store import audit, decisions, limits, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
@@ -279,7 +279,7 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
 
 def _unfit(form: AnswerForm | None, ballot: Ballot) -> Refused | None:
     """A verdict that such a request does not take, or an answer that its form does not."""
-    if ballot.verdict not in (ON_APPROVAL if form is None else ON_QUESTION):
+    if ballot.verdict not in verdicts_on(form):
         return Refused(Refusal.OTHER_VERDICT)
     if ballot.verdict is not Verdict.ANSWER or form is None:
         return None

@@ -62,10 +62,10 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         and view.risk < Risk.HIGH
         and not view.rule.hidden
         and Verdict.APPROVE not in view.rule.reason_required,
-        view.answer_form is None and not unreadable(view),
+        not view.wants_answer and not unreadable(view),
         Verdict.REJECT not in view.rule.reason_required,
         amounts(view),
-        view.answer_form is not None,
+        view.wants_answer,
     )
     # A description that differs may be masked only for lack of time, so it is not kept.
     if form.approvable and view.description == shown(stored.description):

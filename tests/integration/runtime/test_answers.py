@@ -314,6 +314,29 @@ async def test_policy_refuses_questions_and_bounds_their_number(
         assert (await s.run(run_id)).answer == expected
 
 
+async def test_an_argument_called_answer_makes_no_question(stage: Any) -> None:
+    """A limit that denies questions leaves approvals to people, whatever a tool and its arguments are called."""
+
+    @tool(name="external", requires_approval=True)
+    def tell(answer: str) -> str:
+        """Tell the customer."""
+        return answer
+
+    @function_agent(tools=[tell])
+    async def telling(task: str) -> str:
+        return str(await step(tell, answer=task))
+
+    policy = load(BOUNDED.replace('"ask"', '"external"'), filename="checkpoints.toml")
+    s = await stage(telling, policy=policy)
+    for task in ("one", "two"):
+        run_id = await s.go("telling", task)
+        (call,) = await s.calls(run_id)
+        assert call.request_id is not None, "people are asked"
+        if task == "one":
+            await s.approve(call)
+            assert (await s.run(run_id)).answer == "one"
+
+
 GATED: list[str] = []
 
 
