@@ -66,8 +66,7 @@ async def die_by_answers(url: str, folder: Path, *, deaths: Sequence[str]) -> No
                 await until(lambda lane=lane: here.column(_ENDED.format(lane=lane)), 30.0, here.serve.said)  # type: ignore[misc]
                 await here.serve.kill()
         await here.start(SIGNOFF_AGENTS="askers")
-        async with asyncio.timeout(60.0):
-            await asyncio.gather(*(_answers(here, lane) for lane in lanes))
+        await asyncio.gather(*(_answers(here, lane) for lane in lanes))
         await until(lambda: _is_over(here), 30.0, here.serve.said)
         answers = await here.column("SELECT DISTINCT answer FROM agent_run")
         assert answers == ["answered: us"], answers
@@ -79,14 +78,18 @@ async def die_by_answers(url: str, folder: Path, *, deaths: Sequence[str]) -> No
 
 
 async def _answers(here: Street, lane: int) -> None:
-    """Ask and press until the press is recorded; people press again when Slack says that it failed."""
-    while here.serve.alive and not await here.column(_DECIDED.format(lane=lane)):
-        if not await here.column(_BEGUN.format(lane=lane)):
-            await here.slack.person("U0ADA").command("/agent", f"run asker lane {lane}", f"C0LANE{lane}")
-        with suppress(NotOnScreen):
-            for card in here.cards(lane):
-                await here.slack.person("U0GRACE").click(card, "signoff:choose_1")
-        await asyncio.sleep(0.05)
+    """Ask and press until the press is recorded, or the service has died."""
+    await until(lambda: _is_answered(here, lane), 60.0, here.serve.said)
+
+
+async def _is_answered(here: Street, lane: int) -> bool:
+    """People press again when Slack says that it failed."""
+    if not await here.column(_BEGUN.format(lane=lane)):
+        await here.slack.person("U0ADA").command("/agent", f"run asker lane {lane}", f"C0LANE{lane}")
+    with suppress(NotOnScreen):
+        for card in here.cards(lane):
+            await here.slack.person("U0GRACE").click(card, "signoff:choose_1")
+    return not here.serve.alive or bool(await here.column(_DECIDED.format(lane=lane)))
 
 
 async def _is_over(here: Street) -> bool:
