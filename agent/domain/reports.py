@@ -59,7 +59,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Numbers of ended requests by outcome; decided means approved or rejected by people, and not answered."""
+    """Numbers of ended requests by outcome."""
 
     approved: int = 0
     rejected: int = 0
@@ -69,6 +69,7 @@ class Outcomes:
 
     @property
     def decided(self) -> int:
+        """Actions that people approved or rejected, and questions that they rejected; an answer decides no action."""
         return self.approved + self.rejected
 
     @property
