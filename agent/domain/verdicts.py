@@ -42,15 +42,15 @@ class OutcomeWords:
 class VerdictWords:
     """``noun``: one such vote. ``reason_missing``: what a form says if `reason_required` has the verdict.
 
-    ``effect``: of enough such votes; ``{then}``: of the approval.
+    ``effect``: of enough such votes; ``{then}``: of the approval. Both are for forms that ask for a reason alone.
     """
 
     button: str
     style: Literal["primary", "danger"]
     noun: str
     outcome: OutcomeWords
-    reason_missing: str
-    effect: str
+    reason_missing: str = ""
+    effect: str = ""
 
 
 OUTCOMES: Mapping[str, OutcomeWords] = {
@@ -90,8 +90,6 @@ VERDICTS: Mapping[str, VerdictWords] = {
         "primary",
         "answer",
         OUTCOMES[RequestStatus.ANSWERED],
-        "",
-        "Once enough people have answered alike, {then}.",
     ),
 }
 ON_APPROVAL = (Verdict.APPROVE, Verdict.REJECT)
