@@ -235,7 +235,7 @@ WITH e AS (
                coalesce(r.requester_user_id, a.requester_user_id) AS user_id) AS who
     LEFT JOIN notify_choice AS c ON c.team_id = who.team_id AND c.user_id = who.user_id
     WHERE e.tells AND who.user_id IS NOT NULL
-      AND (r.id IS NULL OR r.source <> 'allow_similar' AND a.channel_id IS NULL)
+      AND (r.id IS NULL OR a.channel_id IS NULL)
       AND (e.body ->> 'line' <> 'approved'
            OR EXISTS (SELECT FROM tool_call WHERE tool_call.id = r.call_id AND tool_call.executor = 'none'))
 )
