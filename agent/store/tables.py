@@ -220,7 +220,7 @@ answer = Table(
     Column("request_id", Uuid, nullable=False),
     Column("value", LargeBinary, nullable=False),  # RFC 8785 bytes
     Column("digest", LargeBinary, nullable=False),
-    Column("own_words", Boolean, nullable=False),  # it has text that the person wrote
+    Column("own_words", Boolean, nullable=False),  # the person wrote text: in it, or as its reason
     Column("created_at", Timestamp, nullable=False),
     Column("erased_at", Timestamp),
 )

@@ -21,7 +21,7 @@ from agent.database.errors import BudgetExceeded
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility, together
-from agent.domain.answers import AnswerForm, UnfitAnswer
+from agent.domain.answers import AnswerForm, AnswerValue, UnfitAnswer
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
@@ -302,7 +302,7 @@ def _cast(tx: Transaction, request: ReviewedRequest, mine: StoredVote | None, ba
             ballot.path,
             mine.id if mine else None,
             request.head.at,
-            ballot.answer,
+            _recorded(ballot),
             ballot.together.id if ballot.together else None,
         ),
     )
@@ -379,13 +379,24 @@ def _decide_and_claim(
     tx.begin_after_commit(partial(claimant.begin, claim))
 
 
+def _recorded(ballot: Ballot) -> AnswerValue | None:
+    """The answer as it is kept. The agent reads a reason beside it, too, so with one it has the person's own words."""
+    said = ballot.answer
+    return replace(said, own_words=said.own_words or _is_explained(ballot)) if said else None
+
+
+def _is_explained(ballot: Ballot) -> bool:
+    """Whether there is a reason that an agent can read, even if people would see nothing of it."""
+    return bool(ballot.reason and ballot.reason.strip())
+
+
 def _vote_detail(ballot: Ballot) -> dict[str, object]:
     detail: dict[str, object] = {
         "verdict": ballot.verdict.value,
         "revision": ballot.revision,
         "path": ballot.path,
     }
-    if said := ballot.answer:
+    if said := _recorded(ballot):
         detail |= {"answer": said.digest.hex(), "own_words": said.own_words}
     if ballot.together:
         detail["together"] = str(ballot.together.id)

@@ -59,22 +59,28 @@ async def order(task: str) -> str:
 
 
 async def answered(
-    s: Stage, run_id: Any, value: object, *, by: Person = REVIEWER, verdict: Verdict = Verdict.ANSWER
+    s: Stage, run_id: Any, value: object, *, by: Person = REVIEWER, **more: Any
 ) -> VoteOutcome:
     """Answer the run's only question, as the front end does. Raises Refused."""
     (call,) = [call for call in await s.calls(run_id) if call.request_id]
-    return await answer_call(s, call, value, by=by, verdict=verdict)
+    return await answer_call(s, call, value, by=by, **more)
 
 
 async def answer_call(
-    s: Stage, call: CallView, value: object, *, by: Person = REVIEWER, verdict: Verdict = Verdict.ANSWER
+    s: Stage,
+    call: CallView,
+    value: object,
+    *,
+    by: Person = REVIEWER,
+    verdict: Verdict = Verdict.ANSWER,
+    reason: str | None = None,
 ) -> VoteOutcome:
     request = await s.request(call)
     assert request.answer_form is not None
     said = request.answer_form.read(value) if verdict is Verdict.ANSWER else None
     standing = Standing(by, frozenset({"channel", by.user_id}))
     others = {vote.person: Standing(vote.person, frozenset({"channel"})) for vote in request.votes}
-    ballot = Ballot(request.id, 1, verdict, standing, {**others, by: standing}, "test", answer=said)
+    ballot = Ballot(request.id, 1, verdict, standing, {**others, by: standing}, "test", reason, answer=said)
     outcome = await alone.vote(s.db, ballot)
     await s.play()
     return outcome
@@ -245,7 +251,7 @@ async def test_an_unusable_form_asks_nobody(stage: Any, asked: Mapping[str, Any]
 
 
 async def test_own_words_count_and_a_choice_does_not(stage: Any) -> None:
-    """Free text makes its author an adviser of what the run proposes next; an option does not."""
+    """Free text, also beside an option, makes its author an adviser of what the run proposes next."""
 
     @function_agent
     async def twice(task: str) -> str:
@@ -253,10 +259,15 @@ async def test_own_words_count_and_a_choice_does_not(stage: Any) -> None:
         await ask("Really?")
         return "done"
 
-    for value, advisers in (("eu", []), ("the moon", [REVIEWER])):
+    said: list[tuple[str, str | None, list[Person]]] = [
+        ("eu", None, []),
+        ("the moon", None, [REVIEWER]),
+        ("eu", "because of the moon", [REVIEWER]),
+    ]
+    for value, reason, advisers in said:
         s = await stage(twice)
-        run_id = await s.go("twice", value)
-        await answered(s, run_id, value)
+        run_id = await s.go("twice", f"{value} {reason}")
+        await answered(s, run_id, value, reason=reason)
         (second,) = [call for call in await s.calls(run_id) if call.request_id and call.answer is None]
         excluded = (await s.request(second)).excluded
         assert [each.person for each in excluded if each.why.value == "adviser"] == advisers
