@@ -19,7 +19,7 @@ from agent.store import views
 from agent.usecases import requests
 from signoff.values import Person
 from tests.integration import alone, invariants
-from tests.integration.asking import ADA, GRACE, Asked, ask, ballot, column, reviewer, rows, write
+from tests.integration.asking import ADA, GRACE, Asked, ask, ballot, column, reviewer, rows, rule, write
 from tests.integration.crowd import CROWD
 from tests.integration.on_record import put_terms_on_record
 from tests.integration.test_races import sized
@@ -209,6 +209,32 @@ async def test_an_answer_and_an_approval_are_of_their_own_kind(
     assert refused.value.code is Refusal.OTHER_VERDICT
     assert await decision(database, asked) == ("waiting", None)
     assert await column(database, "SELECT count(*) FROM vote") == [0]
+
+
+@pytest.mark.parametrize("wanted", [None, TWO_ALIKE])
+async def test_a_reason_that_comes_with_a_repeated_vote_is_on_record(
+    database: Database, wanted: AnswerForm | None
+) -> None:
+    """A repeated vote may decide, as another voter's right came back; it is stored with the reason of the decision."""
+    terms = {} if wanted else {"approvals_required": 2}
+    asked = await ask(database, rule(**terms), answer_form=wanted)
+    first, second = CROWD[:2]
+
+    def vote(who: Standing, others: list[Standing], **changes: Any) -> Ballot:
+        if wanted is None:
+            return ballot(asked, who, "approve", others, **changes)
+        return answer(asked, who, "eu", wanted, others=others, **changes)
+
+    await alone.vote(database, vote(first, []))
+    await alone.vote(database, vote(second, [Standing(first.person, frozenset())]))
+    outcome = await alone.vote(database, vote(second, [first], reason="and pay the other one"))
+    assert outcome.status is (RequestStatus.ANSWERED if wanted else RequestStatus.APPROVED)
+    live = "SELECT reason FROM vote WHERE user_id = :user AND superseded_by IS NULL"
+    assert await column(database, live, user=second.person.user_id) == ["and pay the other one"]
+    assert await column(database, "SELECT reason FROM decision") == ["and pay the other one"]
+    if wanted is not None:
+        assert await column(database, "SELECT own_words FROM answer ORDER BY vote_id") == [False, False, True]
+    assert await invariants.broken(database) == []
 
 
 async def test_a_removed_reviewers_answer_no_longer_counts(database: Database) -> None:

@@ -207,8 +207,9 @@ def _vote(
     if same and count.outcome is None:
         return VoteOutcome(RequestStatus.WAITING, count.approvals, count.needed, repeated=True)
     places.bind(tx, request.place, ballot.place)
-    # A vote is cast once; repeated, it may still decide, because another voter's right has come back.
-    cast = [] if same else [(request.head, _cast(tx, request, mine, ballot))]
+    # A vote is cast once; repeated, it may still decide, because another voter's right has come back. With a reason,
+    # which goes into the decision, it is cast again: whoever gave it must be on record as its author.
+    cast = [] if same and not _is_explained(ballot) else [(request.head, _cast(tx, request, mine, ballot))]
     if count.outcome is None:
         _keep_open(tx, request, count, ballot, cast)
     else:
