@@ -168,7 +168,6 @@ _live = (
         _ballot.c.reason,
         _ballot.c.created_at.label("at"),
         func.convert_from(tables.answer.c.value, "UTF8").label("answer"),
-        tables.answer.c.own_words,
         tables.answer.c.erased_at.label("answer_erased_at"),
     )
     .select_from(_ballot.outerjoin(tables.answer, tables.answer.c.vote_id == _ballot.c.id))
