@@ -211,6 +211,23 @@ async def test_an_answer_and_an_approval_are_of_their_own_kind(
     assert await column(database, "SELECT count(*) FROM vote") == [0]
 
 
+async def test_an_answer_decides_for_nobody_elses(database: Database) -> None:
+    """Two equal answers that count again, as a right came back, make no other answer the outcome."""
+    asked = await ask(database, answer_form=TWO_ALIKE)
+    first, second, third = CROWD[:3]
+    await alone.vote(database, answer(asked, first, "eu", TWO_ALIKE))
+    removed = Standing(first.person, frozenset())
+    await alone.vote(database, answer(asked, second, "eu", TWO_ALIKE, others=[removed]))
+    outcome = await alone.vote(database, answer(asked, third, "us", TWO_ALIKE, others=[first, second]))
+    assert (outcome.status, outcome.approvals, outcome.needed) == (RequestStatus.WAITING, 2, 1)
+    outcome = await alone.vote(database, answer(asked, first, "eu", TWO_ALIKE, others=[second, third]))
+    assert outcome.status is RequestStatus.ANSWERED
+    view = await database.read(views.request_view, asked.request_id)
+    assert view is not None
+    assert (view.answer, set(view.approved_by)) == ("eu", {first.person, second.person})
+    assert await invariants.broken(database) == []
+
+
 @pytest.mark.parametrize("wanted", [None, TWO_ALIKE])
 async def test_a_reason_that_comes_with_a_repeated_vote_is_on_record(
     database: Database, wanted: AnswerForm | None

@@ -192,6 +192,7 @@ def _vote(
     count = tally(
         [LiveVote(p.team_id, p.user_id, v, said) for p, (v, said) in counted.items()],
         request.approvals_required,
+        _said(ballot),
     )
     same = mine is not None and _is_repeated(mine, ballot)
     repeats = (
