@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from agent.domain.answers import UnfitAnswer
 from agent.domain.errors import Refusal, Refused
@@ -59,6 +59,12 @@ class DecideIn(RequestModel):
     answer: Any = Field(
         default=None, description="What is answered, as the question's `answer.schema` wants it."
     )
+
+    @model_validator(mode="after")
+    def _answers(self) -> DecideIn:
+        if self.answer is not None and self.decision is not VerdictIn.ANSWERED:
+            raise ValueError("an `answer` belongs to the decision `answered`")
+        return self
 
 
 @router.post(

@@ -94,6 +94,16 @@ async def test_a_question_is_not_approved_and_an_action_not_answered(site: Stree
     assert set(await column(site.db, "SELECT status::text FROM approval_request")) == {"waiting"}
 
 
+@pytest.mark.parametrize("decision", ["approved", "rejected"])
+async def test_an_answer_beside_another_decision_is_refused(site: Street, decision: str) -> None:
+    """An answer that would be dropped is a 422, and nothing is decided."""
+    await asked(site)
+    refused = await (await site.reviewer()).decide("r-1", decision, answer="eu")
+    assert refused.status_code == 422, refused.text
+    assert "belongs to the decision" in refused.text
+    assert await column(site.db, "SELECT status::text FROM approval_request") == ["waiting"]
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
