@@ -19,7 +19,7 @@ MAX_TEXT = 10_000
 MAX_NAMED = 10
 """Options that a sentence names."""
 
-_USER_ID = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
+USER_ID = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 
 
 class FieldKind(StrEnum):
@@ -136,7 +136,7 @@ def _several_of(field: AnswerField, value: Any) -> list[str]:
 
 
 def _person(_: AnswerField, value: Any) -> str:
-    if not isinstance(value, str) or not _USER_ID.match(value):
+    if not isinstance(value, str) or not USER_ID.match(value):
         raise ValueError("This must be a person of this workspace.")
     return value
 

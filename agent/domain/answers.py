@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from agent.domain.answer_fields import MAX_TEXT, AnswerField, FieldKind
+from agent.domain.answer_fields import MAX_TEXT, USER_ID, AnswerField, FieldKind
 from agent.domain.answer_schemas import CHOICE, NO_FORM, fields_of, is_choice, with_texts
 from agent.domain.people import CHANNEL
 from signoff.canonical import canonical_bytes
@@ -148,7 +148,16 @@ class AnswerForm:
                 found[requester.user_id] = None
         if not found:
             raise UnusableForm("only the requester may answer this, and Slack does not confirm who that is")
+        if self._names_people and len(found) < self.answers_required:
+            raise UnusableForm(
+                f"{self.answers_required} equal answers are required, and {len(found)} may answer"
+            )
         return tuple(found)
+
+    @property
+    def _names_people(self) -> bool:
+        """Whether those who may answer are named one by one. The reviewers may become more, at a deadline."""
+        return all(each == REQUESTER or USER_ID.match(each) for each in self.answerers)
 
     @property
     def is_choice(self) -> bool:

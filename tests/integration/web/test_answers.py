@@ -115,6 +115,8 @@ async def test_an_answer_beside_another_decision_is_refused(site: Street, decisi
         ({"answers_required": 0}, "answers_required"),
         ({"answerers": ["@finance"]}, "'@finance' is none"),
         ({"answerers": ["requester"]}, "Slack does not confirm who that is"),
+        ({"answerers": ["U0GRACE"], "answers_required": 2}, "2 equal answers are required, and 1 may answer"),
+        ({"answerers": ["requester", "U0GRACE"], "answers_required": 2}, "and 1 may answer"),
     ],
 )
 async def test_an_unusable_question_asks_nobody(site: Street, more: dict[str, Any], why: str) -> None:
