@@ -47,7 +47,7 @@ def group_digest_card(group: GroupDigest, *, notify: bool, delivery_id: object |
         *_buttons(group, title),
     ]
     text = " ".join([inert.mrkdwn(title, 300), *map(blocks.mention_mrkdwn, mentioned)])
-    return Card(text, blocks.with_ids(rows, group.name), metadata(delivery_id))
+    return Card(text, blocks.with_ids(rows, group.name), metadata(delivery_id, group=group.name))
 
 
 def titled_line(line: Card, view: RequestView) -> Card:

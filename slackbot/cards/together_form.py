@@ -56,10 +56,10 @@ MAX_CARRIED = 3_000
 PAGE_OF_TOGETHER = "together"
 """Page values with what to decide: `group`, `agent`, `key`, `checkpoint`, `tool`, `after`."""
 HEADING = "Decide together"
-_TICK_BLOCK = "signoff:row_"
-_TICK = "signoff:tick"
-_VERDICT_BLOCK = "signoff:verdict"
-_VERDICT = "signoff:verdict_input"
+TICK_BLOCK = "signoff:row_"
+TICK = "signoff:tick"
+VERDICT_BLOCK = "signoff:verdict"
+VERDICT = "signoff:verdict_input"
 NOTHING_TICKED = "Tick at least one request."
 NO_VERDICT = "Choose what you decide."
 ONLY_REJECTS = "This is a reason for rejecting; leave it empty to approve."
@@ -166,13 +166,13 @@ def read_together(view: Mapping[str, Any]) -> SubmittedForm | None:
     form_id, query, rows = carried
     values = (view.get("state") or {}).get("values") or {}
     ticked = tuple(row for at, row in enumerate(rows) if _is_ticked(values, at))
-    chosen = (_element(values, _VERDICT_BLOCK, _VERDICT).get("selected_option") or {}).get("value")
+    chosen = (_element(values, VERDICT_BLOCK, VERDICT).get("selected_option") or {}).get("value")
     verdict = Verdict(chosen) if chosen in set(ON_APPROVAL) else None
     errors: dict[str, str] = {}
     if not ticked:
-        errors[f"{_TICK_BLOCK}0"] = NOTHING_TICKED
+        errors[f"{TICK_BLOCK}0"] = NOTHING_TICKED
     if verdict is None:
-        errors[_VERDICT_BLOCK] = NO_VERDICT
+        errors[VERDICT_BLOCK] = NO_VERDICT
     if chosen_reason(view) and verdict is Verdict.APPROVE:
         errors[CHOICE_BLOCK] = ONLY_REJECTS
     return SubmittedForm(form_id, ticked, verdict, reason_of(view), query, errors)
@@ -246,11 +246,11 @@ def _row(view: RequestView, at: int, count: int) -> list[Json]:
     ticked = [blocks.option(f"Decide: {inert.line(spoken_subject(shown), 60)}", "yes")]
     element = {
         "type": "checkboxes",
-        "action_id": _TICK,
+        "action_id": TICK,
         "options": ticked,
         "initial_options": ticked,
     }
-    tick = blocks.input_block(f"{_TICK_BLOCK}{at}", f"{at + 1} of {count}", element, optional=True)
+    tick = blocks.input_block(f"{TICK_BLOCK}{at}", f"{at + 1} of {count}", element, optional=True)
     (body,) = blocks.with_ids([body], f"{view.id}:{view.revision}")
     return [body, tick]
 
@@ -279,8 +279,8 @@ def _in_full(view: RequestView) -> list[Json] | None:
 
 def _verdicts() -> Json:
     options = [blocks.option(VERDICTS[verdict].button, verdict.value) for verdict in ON_APPROVAL]
-    element = {"type": "radio_buttons", "action_id": _VERDICT, "options": options}
-    return blocks.input_block(_VERDICT_BLOCK, "Decide what is ticked", element)
+    element = {"type": "radio_buttons", "action_id": VERDICT, "options": options}
+    return blocks.input_block(VERDICT_BLOCK, "Decide what is ticked", element)
 
 
 def _named(heading: str, left_out: Sequence[LeftOut]) -> list[Json]:
@@ -342,7 +342,7 @@ def _read_row(line: str) -> CarriedRow:
 
 
 def _is_ticked(values: Mapping[str, Any], at: int) -> bool:
-    chosen = _element(values, f"{_TICK_BLOCK}{at}", _TICK).get("selected_options") or []
+    chosen = _element(values, f"{TICK_BLOCK}{at}", TICK).get("selected_options") or []
     return isinstance(chosen, list) and [each.get("value") for each in chosen] == ["yes"]
 
 

@@ -38,6 +38,10 @@ class Seen:
     def card(self, words: str = "") -> Message | None:
         return next(reversed(self.cards(words)), None)
 
+    def group(self, words: str) -> Message | None:
+        """The latest message of a group with these words."""
+        return next((each for each in reversed(self._about("group")) if words in str(each["blocks"])), None)
+
     def is_card(self, words: str, status: str) -> bool:
         return any(each["text"].startswith(status) for each in self.cards(words))
 
@@ -70,7 +74,7 @@ class Seen:
         return len(self.slack.calls_of("apps.connections.open"))
 
     def _about(self, kind: str) -> list[Message]:
-        """Messages that are a card (`request`) or begin a run's thread (`run`)."""
+        """Messages that are a card (`request`) or a group's (`group`), or begin a run's thread (`run`)."""
         return [
             each
             for channel in self.slack.workspace.channels

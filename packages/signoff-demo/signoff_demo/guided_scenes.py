@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile
+
 from signoff_demo.actors import ADA, GRACE, LINUS, REVIEWS, Actors, Message
 from signoff_demo.examples import shop
 from signoff_demo.guide import CRASH, Guide, Proof, Scene, Step
 from signoff_demo.guided_policy import ALLOW, BOUND, TRY
 from signoff_demo.guided_steps import approving, on_card, open_inbox, order, rejecting, run_as_ada, watch
 from signoff_demo.rules import SECONDS
-from slackbot.cards import ACTION_ASK_AGAIN, ACTION_CHOOSE, ACTION_EDIT, ACTION_GIVE_ANSWER
+from slackbot.cards import ACTION_ASK_AGAIN, ACTION_CHOOSE, ACTION_EDIT, ACTION_GIVE_ANSWER, ACTION_REJECT
 from slackbot.cards.question import FIELD, INPUT
+from slackbot.cards.together_form import TICK, TICK_BLOCK, VERDICT
+from slackbot.cards.values import ACTION_DECIDE_TOGETHER
 
 MANAGER = (
     "/agent run data_manager delete 50 old records from the users table, and send notification "
@@ -18,6 +22,7 @@ MANAGER = (
 TIDY = MANAGER.partition("data_manager ")[2]
 DELETION, NOTIFICATION = "Delete 50 records", "send_notification"
 MOVE = "move house"
+LATE, PEOPLE = "Sorry, late", ["anna", "ben", "carla", "dan", "emma"]
 RELEASE, REGION = "release 2.4", "Which region?"
 DESK, SUPPLIES = "the new desk", "ordered for the new desk"
 DONE = "has been made"
@@ -339,6 +344,74 @@ FORM = Scene(
     ],
 )
 
+
+def _notification(person: str) -> str:
+    return f'send_notification recipient={person} message="{LATE}"'
+
+
+async def _decide_four(actors: Actors, message: Message) -> None:
+    await actors.slack.person(GRACE).click(message, ACTION_DECIDE_TOGETHER)
+    await actors.fill_in(GRACE, {f"{TICK_BLOCK}{len(PEOPLE) - 1}/{TICK}": [], VERDICT: "approve"})
+
+
+async def _reject_the_last(actors: Actors, _: Message) -> None:
+    def row() -> tuple[Message, str] | None:
+        """Home, and the buttons below the request that is left."""
+        home = actors.slack.home(LINUS) or {"blocks": []}
+        below = dropwhile(
+            lambda block: PEOPLE[-1] not in str(block) or block["type"] != "rich_text", home["blocks"]
+        )
+        found = next((block["block_id"] for block in below if ACTION_REJECT in str(block)), None)
+        return (home, found) if found else None
+
+    home, block_id = await actors.slack.wait_for(row)
+    await actors.slack.person(LINUS).click(home, ACTION_REJECT, block_id=block_id)
+    await actors.fill_in(LINUS, {"signoff:reason_input": "She knows already"})
+
+
+TOGETHER = Scene(
+    "Decide several in one form",
+    "What an agent asks in one turn shares a message, from four requests on. One form decides them, each by itself.",
+    [
+        Step(
+            "As *Ada*, ask for five notifications.",
+            lambda seen: seen.group(LATE) is not None,
+            "Ask as Ada",
+            run_as_ada(f"/agent run data_manager {' '.join(map(_notification, PEOPLE))}"),
+        ),
+        Step(
+            f"As *Grace*, press *Decide together…*. Untick the one for {PEOPLE[-1]}, choose *Approve*, press *Record*.",
+            lambda seen: "1 of 5 requests" in str((seen.group(LATE) or {}).get("blocks")),
+            "Show Grace the message",
+            {"as": GRACE},
+            lambda seen: seen.group(LATE),
+            _decide_four,
+        ),
+        Step(
+            "As *Linus*, reject the one that is left, in the Home tab of *signoff*.",
+            lambda seen: "none waits any more" in str((seen.group(LATE) or {}).get("blocks")),
+            "Open App Home as Linus",
+            {"as": LINUS, "home": True},
+            lambda seen: seen.group(LATE),
+            _reject_the_last,
+        ),
+    ],
+    "Four were sent, and one was not. Each decision has its own entry in the audit log.",
+    _notification(PEOPLE[-1]),
+    [
+        Proof("cards about them", 0, lambda actors: len(actors.cards(LATE))),
+        Proof(
+            "who was told",
+            PEOPLE[:-1],
+            lambda actors: [
+                each
+                for each in PEOPLE
+                if actors.said(_notification(PEOPLE[-1]), f"Sent notification to {each}")
+            ],
+        ),
+    ],
+)
+
 OVERVIEW = Scene(
     "See what waits and what was decided",
     "Each person has an overview in Slack.",
@@ -370,4 +443,6 @@ NEXT = (
 def for_refunds(seconds: int = SECONDS) -> Guide:
     """A very large refund expires after `seconds`."""
     refunds = (APPROVE, SMALL, REJECT, EDIT, CRASHED, _expire(seconds), INBOX, TWO_CALLS)
-    return Guide("Guide", (*refunds, FUNCTION, CHOICE, FORM, ALLOW, BOUND, TRY, OVERVIEW), following=NEXT)
+    return Guide(
+        "Guide", (*refunds, FUNCTION, CHOICE, FORM, TOGETHER, ALLOW, BOUND, TRY, OVERVIEW), following=NEXT
+    )
