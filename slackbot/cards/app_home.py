@@ -92,6 +92,10 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
     return [blocks.header(heading), *(made or [nothing])]
 
 
+def _risk(view: RequestView) -> Json:
+    return blocks.text(f"{view.risk.value.capitalize()} risk · ", bold=view.risk >= Risk.HIGH)
+
+
 def _waiting(view: RequestView, names: Names) -> list[Json]:
     withheld = unreadable(view)
     title, is_cut = inert.line_and_rest(subject(without_command_in_title(view)), MAX_HOME_TITLE)
@@ -101,8 +105,8 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
         status_words.counted(view),
     )
     line = blocks.section(
-        blocks.text(f"{view.risk.value.capitalize()} risk", bold=view.risk >= Risk.HIGH),
-        blocks.text(f" · {counted} · " if counted else " · "),
+        *([] if view.wants_answer else [_risk(view)]),
+        blocks.text(f"{counted} · " if counted else ""),
         blocks.text(f"agent {inert.line(view.chain, 80)} · for "),
         blocks.requester(view.behalf),
         blocks.text(" · until "),

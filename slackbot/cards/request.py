@@ -134,8 +134,9 @@ def named_in(view: RequestView) -> list[str]:
 
 
 def title(view: RequestView) -> str:
-    """`High risk · Refund 1,499.00 for order 7`. Not inert yet."""
-    return f"{view.risk.value.capitalize()} risk · {subject(view)}"
+    """`High risk · Refund 1,499.00 for order 7`; an answer risks nothing. Not inert yet."""
+    risk = "" if view.wants_answer else f"{view.risk.value.capitalize()} risk · "
+    return f"{risk}{subject(view)}"
 
 
 def without_command_in_title(view: RequestView) -> RequestView:

@@ -24,7 +24,7 @@ def request(line: RequestLine) -> list[Json]:
     return _row(
         inert.line(line.description, MAX_WORDS) or "no description",
         [blocks.text(", ".join(filter(None, [_sign(line), _progress(line)])))],
-        [_risk(line), *_origin(line), *_until(line), *_where(line.channel_id), _id(line.id)],
+        [*_risk(line), *_origin(line), *_until(line), *_where(line.channel_id), _id(line.id)],
         _open(line),
     )
 
@@ -40,7 +40,7 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     below: list[Json | list[Json]] = [
         *decided,
         *reason,
-        _risk(line),
+        *_risk(line),
         *_origin(line),
         *_where(line.channel_id),
         *thread,
@@ -83,8 +83,10 @@ def _sign(line: RequestLine) -> str:
     return f"{OUTCOMES[line.status].sign} {words}" if line.standing is line.status else words
 
 
-def _risk(line: RequestLine) -> Json:
-    return blocks.text(f"{line.risk.value.capitalize()} risk", bold=line.risk >= Risk.HIGH)
+def _risk(line: RequestLine) -> Iterator[Json]:
+    """An answer risks nothing."""
+    if not line.wants_answer:
+        yield blocks.text(f"{line.risk.value.capitalize()} risk", bold=line.risk >= Risk.HIGH)
 
 
 def _id(of: UUID) -> Json:

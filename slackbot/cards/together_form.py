@@ -233,17 +233,10 @@ def together_button(query: Mapping[str, str], about: str, style: Literal["primar
 
 
 def _row(view: RequestView, at: int, count: int) -> list[Json]:
+    """The tick, which has the title; below it the title again if the tick cuts it, and everything else."""
     shown = without_command_in_title(view)
-    small = blocks.section(
-        blocks.text(f"{view.risk.value.capitalize()} risk · agent {inert.line(view.chain, 80)} · for "),
-        blocks.requester(view.behalf),
-        blocks.text(" · until "),
-        blocks.moment(view.expires_at),
-        blocks.text(_progress(view)),
-    )
-    title = blocks.section(blocks.text(inert.line(subject(shown), MAX_TITLE), bold=True))
-    body = blocks.rich_text(title, small, *(_in_full(view) or []))
-    ticked = [blocks.option(f"Decide: {inert.line(spoken_subject(shown), 60)}", "yes")]
+    title, is_cut = inert.line_and_rest(spoken_subject(shown), blocks.OPTION_LIMIT)
+    ticked = [blocks.option(title, "yes")]
     element = {
         "type": "checkboxes",
         "action_id": TICK,
@@ -251,8 +244,16 @@ def _row(view: RequestView, at: int, count: int) -> list[Json]:
         "initial_options": ticked,
     }
     tick = blocks.input_block(f"{TICK_BLOCK}{at}", f"{at + 1} of {count}", element, optional=True)
-    (body,) = blocks.with_ids([body], f"{view.id}:{view.revision}")
-    return [body, tick]
+    whole = [blocks.section(blocks.text(inert.line(subject(shown), MAX_TITLE), bold=True))] if is_cut else []
+    small = blocks.section(
+        blocks.text(f"{view.risk.value.capitalize()} risk · agent {inert.line(view.chain, 80)} · for "),
+        blocks.requester(view.behalf),
+        blocks.text(" · until "),
+        blocks.moment(view.expires_at),
+        blocks.text(_progress(view)),
+    )
+    body = blocks.rich_text(*whole, small, *(_in_full(view) or []))
+    return [tick, *blocks.with_ids([body, blocks.divider()], f"{view.id}:{view.revision}")]
 
 
 def _progress(view: RequestView) -> str:
@@ -273,7 +274,7 @@ def _in_full(view: RequestView) -> list[Json] | None:
         parts += [facts.heading(view), *known.parts]
     elif not view.is_question:
         parts.append(blocks.section(blocks.text(facts.absent(view), italic=True)))
-    given = arguments.shown(view, MAX_ROW, MAX_LINES, whole=True)
+    given = arguments.shown(view, MAX_ROW, MAX_LINES, title_shown=True, whole=True)
     return [*parts, *given.parts] if given.complete else None
 
 

@@ -46,6 +46,8 @@ async def take(folder: Path) -> None:
         async with _demo() as demo:
             await demo.while_running(_slack(browser, demo, folder))
             await demo.while_running(_bounds(browser, demo, folder))
+            await demo.while_running(_questions(browser, demo, folder))
+            await demo.while_running(_together(browser, demo, folder))
             await demo.while_running(_inbox(browser, demo, folder))
         await browser.close()
 
@@ -103,6 +105,39 @@ async def _bounds(browser: Browser, demo: DemoEnvironment, folder: Path) -> None
         await expect(page.locator("#messages")).to_contain_text("Completed")
         card = await _command(page, "refunds list all orders", guided_policy.ORDERS)
         await _save(card, folder, "limit-card")
+
+
+async def _questions(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
+    async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
+        card = await _command(page, f"deployment {guided_scenes.RELEASE}", guided_scenes.REGION)
+        await _save(card, folder, "question-choice")
+        await card.get_by_role("button", name="Europe").click()
+        await expect(card).to_contain_text("Answered")
+        await _save(card, folder, "question-answered")
+        card = await _command(page, f"supplies {guided_scenes.DESK}", guided_scenes.SUPPLIES)
+        await card.get_by_role("button", name="Answer…: ").click()
+        await expect(page.locator("#modal")).to_contain_text("Answer")
+        await _save(page.locator("#modal"), folder, "question-form")
+
+
+async def _together(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
+    async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
+        await _type(page, guided_scenes.MANY)
+        await page.locator('[data-channel="C0REVIEW"]').first.click()
+        await page.locator(f'[data-person="{GRACE}"]').click()
+        message = page.locator("#messages article", has_text="5 requests of").last
+        await expect(message.get_by_role("button", name="Decide together…")).to_be_visible()
+        await _save(message, folder, "group")
+        await message.get_by_role("button", name="Decide together…").click()
+        form = page.locator("#modal")
+        await expect(form).to_contain_text("5 of 5")
+        await page.set_viewport_size({"width": WIDTH, "height": 1100})
+        await _save(form, folder, "decide-together")
+        await form.get_by_role("checkbox").last.click()
+        await form.get_by_label("Approve", exact=True).check()
+        await form.get_by_role("button", name="Record").click()
+        await expect(form).to_contain_text("4 of 4 approved")
+        await page.keyboard.press("Escape")
 
 
 @dataclass

@@ -33,7 +33,7 @@ async def request_group(connection: Connection, name: str) -> RequestGroup:
 _GROUP = text("""
 SELECT count(*) AS requests, count(*) FILTER (WHERE r.status = 'waiting') AS waiting,
        min(r.expires_at) FILTER (WHERE r.status = 'waiting') AS first_deadline,
-       (array_agg(r.id ORDER BY r.id))[1:CAST(:shown AS int)] AS first
-FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
+       (array_agg(r.id ORDER BY c.turn, c.index, r.id))[1:CAST(:shown AS int)] AS first
+FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id JOIN tool_call AS c ON c.id = r.call_id
 WHERE p.digest = :name
 """)

@@ -349,6 +349,9 @@ def _notification(person: str) -> str:
     return f'send_notification recipient={person} message="{LATE}"'
 
 
+MANY = f"/agent run data_manager {' '.join(map(_notification, PEOPLE))}"
+
+
 async def _decide_four(actors: Actors, message: Message) -> None:
     await actors.slack.person(GRACE).click(message, ACTION_DECIDE_TOGETHER)
     await actors.fill_in(GRACE, {f"{TICK_BLOCK}{len(PEOPLE) - 1}/{TICK}": [], VERDICT: "approve"})
@@ -377,7 +380,7 @@ TOGETHER = Scene(
             "As *Ada*, ask for five notifications.",
             lambda seen: seen.group(LATE) is not None,
             "Ask as Ada",
-            run_as_ada(f"/agent run data_manager {' '.join(map(_notification, PEOPLE))}"),
+            run_as_ada(MANY),
         ),
         Step(
             f"As *Grace*, press *Decide together…*. Untick the one for {PEOPLE[-1]}, choose *Approve*, press *Record*.",

@@ -228,3 +228,11 @@ def test_forged_submissions_are_read_or_refused(data: st.DataObject) -> None:
         assert all(errors.values())
     else:
         assert form.read(kept.value) == kept
+
+
+def test_a_question_names_no_risk(samples: Any) -> None:
+    """An answer authorises nothing, so a question that wants one shows no risk; a question for yes or no does."""
+    view = samples.view()
+    asked = replace(view, answer_form=AnswerForm.of({"enum": ["eu", "us"]}))
+    assert "risk" in request_card(view).text.lower()
+    assert "risk" not in request_card(asked).text.lower()
