@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -311,10 +310,24 @@ def _problem(outcome: RowOutcome) -> list[Json]:
     ]
 
 
+def claim_of(view: RequestView) -> str:
+    """Return what a row of the form claims, as text; `read_claim` reads it back."""
+    return f"{button_value(view)} {urlsafe_b64encode(view.digest).decode()}"
+
+
+def read_claim(text: str) -> CarriedRow:
+    """Raises ValueError for a text that no form has."""
+    value, _, digest = text.partition(" ")
+    found = parse_button_value(value)
+    if found is None:
+        raise ValueError(text)
+    return CarriedRow(found, urlsafe_b64decode(digest.encode("ascii")))
+
+
 def _carry(form: TogetherForm) -> str:
     """Without the query if it does not fit: then there is no *Next*."""
     query = page_value(PAGE_OF_TOGETHER, **form.query) if form.query is not None else ""
-    rows = [f"{button_value(view)} {urlsafe_b64encode(view.digest).decode()}" for view in form.rows]
+    rows = [claim_of(view) for view in form.rows]
     carried = "\n".join([str(form.id), query, *rows])
     return carried if len(carried) <= MAX_CARRIED else "\n".join([str(form.id), "", *rows])
 
@@ -325,21 +338,12 @@ def _read_carried(text: object) -> tuple[UUID, Mapping[str, str] | None, tuple[C
         return None
     page = parse_page_value(lines[1])
     try:
-        rows = tuple(map(_read_row, lines[2:]))
+        rows = tuple(map(read_claim, lines[2:]))
         form_id = UUID(lines[0])
-    except (ValueError, NotBase64):
+    except ValueError:
         return None
     different = len({row.value.request_id for row in rows}) == len(rows)
     return (form_id, page[1] if page else None, rows) if different else None
-
-
-def _read_row(line: str) -> CarriedRow:
-    """Raises ValueError."""
-    text, _, digest = line.partition(" ")
-    value = parse_button_value(text)
-    if value is None:
-        raise ValueError(line)
-    return CarriedRow(value, urlsafe_b64decode(digest.encode("ascii")))
 
 
 def _is_ticked(values: Mapping[str, Any], at: int) -> bool:

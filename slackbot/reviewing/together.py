@@ -29,6 +29,7 @@ from slackbot.cards.cursor import Cursor
 from slackbot.cards.together_form import MOST, CarriedRow, LeftOut, RowOutcome, TogetherForm, apart
 from slackbot.masking import clean_view
 from slackbot.reviewing.listing import PersonalLists
+from slackbot.reviewing.visibility import view_refusal
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN, VOTE_BUDGET, NewVote, cast_vote
 from slackbot.slack_api.directory import Directory
 
@@ -39,6 +40,7 @@ LEAST = 0.2
 """Seconds that are left for the answer when votes are no longer waited for."""
 
 NOT_RECORDED = "This vote was not recorded in time. Please decide it on its card."
+OTHER_KIND = "it is of another kind"
 CHANGED = "It has changed since this form was opened. Please look at it first."
 
 
@@ -47,23 +49,27 @@ Query = Mapping[str, str]
 
 
 async def open_form(
-    db: Database, directory: Directory, person: Person, query: Query
+    db: Database, directory: Directory, person: Person, query: Query, chosen: Sequence[UUID] = ()
 ) -> tuple[TogetherForm | None, Sequence[LeftOut]]:
     """Return the form for the first requests of one kind that wait for a person, and those that it leaves out.
 
-    Without a kind in ``query``, it is the one that has most of them. None: nothing fits. Raises ValueError for a query
-    that Signoff never made.
+    Without a kind in ``query``, it is the one that has most of them. ``chosen``: only these. None: nothing fits. Raises
+    ValueError for a query that Signoff never made.
     """
     lists = PersonalLists(db, directory, person)
     at = Cursor((UUID(query["after"]),)) if "after" in query else Cursor()
     page = await lists.waiting_for_me(at, SCANNED, _filter(query), RequestOrder.DEADLINE)
-    found = await db.read(views.request_views, [line.id for line in page.lines])
-    seen = [_Seen(*await _shown(view)) for view in found if query.get("tool") in (None, view.action.tool)]
-    of_kind = [each for each in seen if each.kind == _most(seen)]
+    found = await db.read(views.request_views, chosen[:SCANNED] or [line.id for line in page.lines])
+    waiting = [view for view in found if view.status is RequestStatus.WAITING]
+    visible = [view for view in waiting if await view_refusal(directory, person, view) is None]
+    seen = [_Seen(*await _shown(view)) for view in visible if query.get("tool") in (None, view.action.tool)]
+    kind = _most(seen)
+    of_kind = [each for each in seen if each.kind == kind]
     fitting = [each.view for each in of_kind if each.why is None]
-    rows, more = fitting[:MOST], len(fitting) > MOST or page.forward is not None
+    rows, more = fitting[:MOST], len(fitting) > MOST or (not chosen and page.forward is not None)
     so_far = of_kind[: of_kind.index(_Seen(rows[-1], None))] if len(fitting) > MOST else of_kind
     left_out = [LeftOut(each.view, each.why) for each in so_far if each.why is not None]
+    left_out += [LeftOut(each.view, OTHER_KIND) for each in seen if chosen and each.kind != kind]
     if not rows:
         return None, left_out
     nonces = await requests.create_places(db, [view.id for view in rows], "modal", person)
@@ -83,13 +89,14 @@ async def decide(
     reason: str | None,
     *,
     path: str,
-    arrived: float,
+    arrived: float | None = None,
 ) -> list[RowOutcome]:
-    """Cast one vote for each row, within a click's time; repeated, nothing changes.
+    """Cast one vote for each row, within a click's time after ``arrived`` (now); repeated, nothing changes.
 
     A row whose request the form may not show, or did not show as it is, is refused, on record. Raises Refused
     (REASON_REQUIRED) if a checkpoint asks for a reason and there is none: then no vote was cast.
     """
+    arrived = monotonic() if arrived is None else arrived
     found = {view.id: view for view in await votes.db.read(views.request_views, [_id(row) for row in rows])}
     clean = dict(zip(found, await asyncio.gather(*map(_shown, found.values())), strict=True))
     if reason is None and any(verdict in view.rule.reason_required for view in found.values()):
@@ -148,8 +155,13 @@ async def _cast(votes: Votes, directory: Directory, vote: NewVote, view: Request
 async def _shown(view: RequestView) -> tuple[RequestView, str | None]:
     """The request as people see it, and why a form may not show it with others."""
     clean = await clean_view(view)
-    masked = clean.facts != view.facts or clean.description != shown(view.description)
-    return clean, apart(clean, masked=masked)
+    return clean, apart_as_shown(clean, view)
+
+
+def apart_as_shown(clean: RequestView, stored: RequestView) -> str | None:
+    """Return why a request is decided on its own, from what people see of it and what is stored."""
+    masked = clean.facts != stored.facts or clean.description != shown(stored.description)
+    return apart(clean, masked=masked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,19 @@
 
 from fastapi import APIRouter
 
-from slackbot.web.inbox import agents, assets, grants, lists, live_updates, not_found, reports, requests, runs
+from slackbot.web.inbox import (
+    agents,
+    assets,
+    grants,
+    lists,
+    live_updates,
+    not_found,
+    reports,
+    requests,
+    runs,
+    together,
+)
 
 router = APIRouter()
-for _room in (assets, live_updates, lists, requests, runs, agents, grants, reports, not_found):
+for _room in (assets, live_updates, lists, together, requests, runs, agents, grants, reports, not_found):
     router.include_router(_room.router)

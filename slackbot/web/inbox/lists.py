@@ -39,7 +39,7 @@ from slackbot.web.http.problems import retry_later
 from slackbot.web.inbox.filters import FilterOffer, ListQuery
 from slackbot.web.inbox.history_file import history_file
 from slackbot.web.inbox.rendering import HEADERS, PageRoute, page, redirect_after_form
-from slackbot.web.inbox.row_forms import row_forms
+from slackbot.web.inbox.row_forms import row_forms, together
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -173,13 +173,15 @@ async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> 
         lists.latest_decided(0 if query.narrows else MAX_LATEST),
     )
     lines = [*mine.lines, *others.lines, *lately]
+    forms = await row_forms(ctx.db, mine.lines)
     return {
         "mine": mine,
         "others": others,
         "lately": lately,
         "turns": query.turns("/inbox", mine),
         "every": query.address("/inbox/history", status="waiting"),
-        "forms": await row_forms(ctx.db, mine.lines),
+        "forms": forms,
+        "together": together(forms),
         "back": query.address("/inbox", at=at),
         "query": query,
         **await _named(ctx, who, lines),

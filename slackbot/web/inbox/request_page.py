@@ -139,10 +139,59 @@ class EnteredForm:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestPage:
-    """Secrets masked, not yet escaped."""
+class RequestContent:
+    """What would run, and what is known about it; secrets masked, not yet escaped."""
 
     view: RequestView
+
+    @property
+    def description(self) -> str:
+        """Without the command, which the page shows as code."""
+        return without_command(self.view.description, self.view.action.arguments)
+
+    @property
+    def facts_title(self) -> str:
+        return facts.title(self.view)
+
+    @property
+    def no_facts(self) -> str:
+        return facts.absent(self.view)
+
+    @property
+    def limits(self) -> list[str]:
+        return [limits.line(self.view, each) for each in limits.in_order(self.view)]
+
+    @property
+    def facts(self) -> tuple[tuple[Node, ...], int]:
+        return values.tree(self.view.facts or {}, self.view.money_in("facts"), self.view.called)
+
+    @property
+    def arguments(self) -> tuple[tuple[Node, ...], int]:
+        found = arguments.readable(self.view)
+        return values.tree(found.values, found.money, self.view.called)
+
+    @property
+    def command(self) -> str:
+        return arguments.readable(self.view).command or ""
+
+    @property
+    def tool_version(self) -> str:
+        return arguments.version_of(self.view.action)
+
+    @property
+    def exact_arguments(self) -> str:
+        """The canonical bytes' text, which parses back to the same values."""
+        return json_text.readable(json_text.arguments_of(self.view.action))
+
+    @property
+    def exact_facts(self) -> str:
+        return json_text.readable(dict(self.view.facts or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPage(RequestContent):
+    """Secrets masked, not yet escaped."""
+
     steps: Sequence[HistoryStep]
     names: Names
     channels: Mapping[str, str]
@@ -234,56 +283,13 @@ class RequestPage:
         return self.view.risk >= Risk.HIGH
 
     @property
-    def facts_title(self) -> str:
-        return facts.title(self.view)
-
-    @property
-    def no_facts(self) -> str:
-        return facts.absent(self.view)
-
-    @property
-    def limits(self) -> list[str]:
-        return [limits.line(self.view, each) for each in limits.in_order(self.view)]
-
-    @property
-    def facts(self) -> tuple[tuple[Node, ...], int]:
-        return values.tree(self.view.facts or {}, self.view.money_in("facts"), self.view.called)
-
-    @property
-    def arguments(self) -> tuple[tuple[Node, ...], int]:
-        found = arguments.readable(self.view)
-        return values.tree(found.values, found.money, self.view.called)
-
-    @property
-    def description(self) -> str:
-        """Without the command, which the page shows as code."""
-        return without_command(self.view.description, self.view.action.arguments)
-
-    @property
-    def command(self) -> str:
-        return arguments.readable(self.view).command or ""
-
-    @property
     def derived_rule(self) -> bool:
         """Whether nobody wrote the rule: why people are asked says it."""
         return self.view.checkpoint_id in DERIVED
 
     @property
-    def tool_version(self) -> str:
-        return arguments.version_of(self.view.action)
-
-    @property
     def agent_version(self) -> str:
         return "" if self.view.agent_version == EXTERNAL else self.view.agent_version
-
-    @property
-    def exact_arguments(self) -> str:
-        """The canonical bytes' text, which parses back to the same values."""
-        return json_text.readable(json_text.arguments_of(self.view.action))
-
-    @property
-    def exact_facts(self) -> str:
-        return json_text.readable(dict(self.view.facts or {}))
 
     @property
     def changes(self) -> list[Node]:

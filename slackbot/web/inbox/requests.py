@@ -102,7 +102,7 @@ async def vote(request: Request, request_id: str, who: Signed, form: Form) -> Re
     ctx, verdict = web_context(request), Verdict(request.scope["path"].rpartition("/")[2])
     approves, back = verdict is Verdict.APPROVE, _row(form)
     view = await true_view(ctx, who, request_id)
-    values = {name: _text(form, name) for name in ("choice", "comment", "own")}
+    values = {name: entered_text(form, name) for name in ("choice", "comment", "own")}
     typed = EnteredForm(verdict, values=values)
     if approves and (withheld := unreadable(await clean_view(view))):
         problem = f"Approve is withheld: {withheld}"  # whatever the input: no such button was shown
@@ -214,7 +214,7 @@ async def withdraw(request: Request, request_id: str, who: Signed, form: Form) -
     view = await true_view(ctx, who, request_id)
     if who.person != view.requester:
         raise NotFound(request_id)
-    if not await requests.withdraw(ctx.db, view.id, who.person, _text(form, "why") or None):
+    if not await requests.withdraw(ctx.db, view.id, who.person, entered_text(form, "why") or None):
         return await _show(ctx, who, request_id, EnteredForm("withdraw", TOO_LATE), 409)
     return redirect_after_form(f"/inbox/requests/{request_id}")
 
@@ -253,7 +253,8 @@ def _row(form: FormData) -> str:
     return local_address(back) if isinstance(back, str) else ""
 
 
-def _text(form: FormData, name: str) -> str:
+def entered_text(form: FormData, name: str) -> str:
+    """Return what a visitor entered in a field, at most `MAX_REASON` characters; empty if there is no such field."""
     given = form.get(name)
     return given.replace("\r\n", "\n").strip()[:MAX_REASON] if isinstance(given, str) else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -16,7 +16,9 @@ from agent.store import views
 from signoff.description import shown
 from signoff.values import Risk
 from slackbot.cards import amounts, inert, unreadable
+from slackbot.cards.together_form import LEAST
 from slackbot.masking import clean_view
+from slackbot.reviewing.together import apart_as_shown
 
 DESCRIPTION = 200
 """Characters in a row."""
@@ -28,7 +30,8 @@ class RowForm:
 
     ``at_once``: Approve works from the row, which shows the whole description. High risk needs the checkbox, and a
     required comment the field, of the request's page. ``rejectable``: so does Reject, which needs no reason.
-    ``answerable``: the page has a form for an answer.
+    ``answerable``: the page has a form for an answer. ``kind``: checkpoint and tool, if one form may decide it with
+    others of its kind.
     """
 
     revision: int
@@ -37,6 +40,7 @@ class RowForm:
     rejectable: bool
     money: str
     answerable: bool = False
+    kind: tuple[str, str] | None = None
 
 
 _KEPT = 4096
@@ -55,6 +59,12 @@ async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID,
     return kept | {view.id: _row_form(view, stored) for view, stored in zip(shown, found, strict=True)}
 
 
+def together(forms: Mapping[UUID, RowForm]) -> frozenset[UUID]:
+    """The rows that can be ticked: those of a kind of which there are at least two."""
+    kinds = Counter(form.kind for form in forms.values())
+    return frozenset(each for each, form in forms.items() if form.kind and kinds[form.kind] >= LEAST)
+
+
 def _row_form(view: RequestView, stored: RequestView) -> RowForm:
     form = RowForm(
         view.revision,
@@ -66,6 +76,7 @@ def _row_form(view: RequestView, stored: RequestView) -> RowForm:
         Verdict.REJECT not in view.rule.reason_required,
         amounts(view),
         view.wants_answer,
+        None if apart_as_shown(view, stored) else (view.checkpoint_id, view.action.tool),
     )
     # A description that differs may be masked only for lack of time, so it is not kept.
     if form.approvable and view.description == shown(stored.description):

@@ -102,6 +102,16 @@
     }
   });
 
+  // Ticked rows stay ticked when the lists change.
+  const ticks = () => [...document.querySelectorAll(".choose input")];
+  let ticked = [];
+  document.body.addEventListener("htmx:beforeSwap", () => {
+    ticked = ticks().filter((box) => box.checked).map((box) => box.value);
+  });
+  document.body.addEventListener("htmx:afterSwap", () => {
+    for (const box of ticks()) box.checked = ticked.includes(box.value);
+  });
+
   // Rows may move up under the pointer, so their buttons are disabled briefly to prevent wrong clicks.
   const order = () => [...document.querySelectorAll(".act button, .act a")].map((each) => each.id);
   let before = order();

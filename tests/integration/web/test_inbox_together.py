@@ -1,0 +1,154 @@
+"""Several requests decided in one form of the inbox page, without scripts."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from tests.integration.asking import column, rule, write
+from tests.integration.web.visiting import Porch, Visitor, http_house, porch
+
+__all__ = ["http_house", "porch"]
+
+_ROW = re.compile(r'name="row" value="([^"]+)"')
+FORM = "/inbox/together"
+
+
+async def several(porch: Porch, count: int, terms: Any = None, **changes: Any) -> list[str]:
+    return [
+        await porch.asked(
+            order, terms, description=f"Refund order {order}", facts={"price": 100 + order}, **changes
+        )
+        for order in range(1, count + 1)
+    ]
+
+
+async def opened(porch: Porch, *ids: str, user: str = "U0GRACE") -> tuple[Visitor, list[str]]:
+    """The form with these requests ticked in the list, and what each row claims."""
+    reader = await porch.visitor(user)
+    await reader.open(FORM, params={"id": list(ids)})
+    return reader, [unescape(each) for each in _ROW.findall(reader.page)]
+
+
+async def statuses(porch: Porch) -> list[str]:
+    return await column(porch.house.db, "SELECT status::text FROM approval_request ORDER BY created_at, id")
+
+
+async def test_ticked_rows_are_decided_in_one_form(porch: Porch) -> None:
+    """The list has a tick for each of a kind; the form shows them in full, and sending it casts a vote on each."""
+    ids = await several(porch, 3)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    assert reader.page.count('form="together"') == 3
+    reader, rows = await opened(porch, *ids[:2])
+    assert len(rows) == 2
+    for order in (1, 2):
+        assert f"Refund order {order}" in reader.words
+        assert f"{100 + order}" in reader.words
+    assert "Refund order 3" not in reader.words
+    sent = await reader.send(FORM, {"row": rows, "verdict": "approve", "own": "Fine"})
+    assert sent.status_code == 200
+    assert "2 of 2 approved." in reader.words
+    assert await statuses(porch) == ["approved", "approved", "waiting"]
+    cast = await column(
+        porch.house.db, "SELECT path || ' ' || (together IS NOT NULL) || ' ' || reason FROM vote"
+    )
+    assert cast == ["page_together true Fine"] * 2
+
+
+async def test_without_a_choice_the_first_of_a_kind(porch: Porch) -> None:
+    """The button alone opens the first ten of a kind; the outcome leads to the next, until none is left."""
+    await several(porch, 12)
+    reader, rows = await opened(porch)
+    assert len(rows) == 10
+    following = re.search(r'name="next" value="([^"]+)"', reader.page)
+    assert following
+    await reader.send(FORM, {"row": rows, "verdict": "reject", "next": unescape(following[1])})
+    assert "10 of 10 rejected." in reader.words
+    led = re.search(r'id="next" rel="next" href="([^"]+)"', reader.page)
+    assert led
+    await reader.open(unescape(led[1]))
+    assert len(_ROW.findall(reader.page)) == 2
+
+
+async def test_what_a_form_may_not_show_is_named(porch: Porch) -> None:
+    """High risk and what hides a value are named with the reason, with no tick anywhere."""
+    ids = await several(porch, 2)
+    high = await porch.asked(8, rule(risk="high"), description="Refund order 8")
+    hidden = await porch.asked(9, rule(redact=("price",)), description="Refund order 9")
+    reader, rows = await opened(porch, *ids, high, hidden)
+    assert len(rows) == 2
+    assert "Refund order 8 : it has high risk" in reader.words
+    assert "Refund order 9 : it hides a value" in reader.words
+    await reader.open("/inbox")
+    assert reader.page.count('form="together"') == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"verdict": "approve"}, "Tick at least one request."),
+        ({"row": "ticked"}, "Choose what you decide."),
+        ({"row": "ticked", "verdict": "maybe"}, "Choose what you decide."),
+        ({"row": "garbage", "verdict": "approve"}, "Tick at least one request."),
+        ({"row": "ticked", "verdict": "approve", "choice": "Duplicate"}, "reason for rejecting"),
+        ({"row": "ticked", "verdict": "reject"}, "Choose a reason or write your own"),
+    ],
+)
+async def test_an_incomplete_form_decides_nothing(porch: Porch, form: dict[str, Any], said: str) -> None:
+    """What is missing is said in the form, which keeps what was entered; nothing is recorded."""
+    ids = await several(porch, 2, rule(reason_required=("reject",), reject_reasons=("Duplicate",)))
+    reader, rows = await opened(porch, *ids)
+    given = {"id": ids, **form} | ({"row": rows} if form.get("row") == "ticked" else {})
+    answer = await reader.send(FORM, given)
+    assert answer.status_code == 422
+    assert said in reader.words
+    assert await statuses(porch) == ["waiting", "waiting"]
+
+
+async def test_forged_rows_decide_nothing(porch: Porch) -> None:
+    """Another person's place, another digest, a high risk or a repeated row: each stays open or is refused."""
+    ids = await several(porch, 4)
+    high = await porch.asked(8, rule(risk="high"), description="Refund order 8")
+    _, of_linus = await opened(porch, *ids, user="U0LINUS")
+    reader, rows = await opened(porch, *ids)
+    other = f"{rows[1].split(' ')[0]} {rows[0].split(' ')[1]}"
+    risky = rows[3].replace(ids[3], high)
+    answer = await reader.send(FORM, {"row": [rows[0], other, of_linus[2], risky], "verdict": "approve"})
+    assert answer.status_code == 200
+    assert "1 of 4 approved" in reader.words
+    assert await statuses(porch) == ["approved", "waiting", "waiting", "waiting", "waiting"]
+    await reader.send(FORM, {"row": [rows[1], f"{rows[1]} "], "verdict": "approve"})
+    assert await statuses(porch) == ["approved", "waiting", "waiting", "waiting", "waiting"]
+
+
+async def test_strangers_and_foreign_forms(porch: Porch) -> None:
+    """A form without the page's token, or of somebody who may not see the requests, shows and records nothing."""
+    ids = await several(porch, 2)
+    reader, rows = await opened(porch, *ids)
+    reader.page = ""
+    assert (await reader.send(FORM, {"row": rows, "verdict": "approve"})).status_code == 403
+    outsider = porch.stranger()
+    assert (await outsider.open(FORM, params={"id": ids})).status_code in (303, 307)
+    assert await statuses(porch) == ["waiting", "waiting"]
+
+
+async def test_what_changed_meanwhile_is_named(porch: Porch) -> None:
+    """A request that expired since the form opened is named with its page; sending the form again changes nothing."""
+    ids = await several(porch, 3)
+    reader, rows = await opened(porch, *ids)
+    await write(
+        porch.house.db,
+        "UPDATE approval_request SET expires_at = created_at + interval '1 ms' WHERE id = :id",
+        id=ids[1],
+    )
+    page = reader.page
+    await reader.send(FORM, {"row": rows, "verdict": "approve"})
+    assert "2 of 3 approved" in reader.words
+    assert "Refund order 2 :" in reader.words
+    reader.page = page
+    await reader.send(FORM, {"row": rows, "verdict": "approve"})
+    assert await column(porch.house.db, "SELECT count(*) FROM vote") == [2]
