@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from uuid import UUID, uuid4
 
+import structlog
+
 from agent.database.background import start_task
-from agent.database.errors import BudgetExceeded, DatabaseUnavailable
+from agent.database.errors import DatabaseUnavailable
 from agent.database.pools import Database
-from agent.domain.errors import Refusal, Refused
+from agent.domain.errors import Refusal, Refused, sentence
 from agent.domain.request import Place, RequestStatus, Together, Verdict
 from agent.domain.request_list import RequestFilter, RequestOrder
 from agent.domain.request_view import RequestView
@@ -32,6 +34,8 @@ from slackbot.reviewing.listing import PersonalLists
 from slackbot.reviewing.visibility import view_refusal
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN, VOTE_BUDGET, NewVote, cast_vote
 from slackbot.slack_api.directory import Directory
+
+log = structlog.get_logger(__name__)
 
 SCANNED = 50
 """Requests that one form is chosen from."""
@@ -66,7 +70,7 @@ async def open_form(
     kind = _most(seen)
     of_kind = [each for each in seen if each.kind == kind]
     fitting = [each.view for each in of_kind if each.why is None]
-    rows, more = fitting[:MOST], len(fitting) > MOST or (not chosen and page.forward is not None)
+    rows, more = fitting[:MOST], len(fitting) > MOST or page.forward is not None
     so_far = of_kind[: of_kind.index(_Seen(rows[-1], None))] if len(fitting) > MOST else of_kind
     left_out = [LeftOut(each.view, each.why) for each in so_far if each.why is not None]
     left_out += [LeftOut(each.view, OTHER_KIND) for each in seen if chosen and each.kind != kind]
@@ -76,76 +80,80 @@ async def open_form(
     placed = [replace(view, place_nonce=nonces[view.id]) for view in rows if view.id in nonces]
     checkpoint, tool = of_kind[0].kind
     rest = {**query, "checkpoint": checkpoint, "tool": tool, "after": str(rows[-1].id)}
-    return TogetherForm(uuid4(), placed, left_out, rest if more else None), left_out
+    return TogetherForm(uuid4(), placed, left_out, rest if more and not chosen else None), left_out
+
+
+@dataclass(frozen=True, slots=True)
+class FormDecision:
+    """What a person decided in a form: one verdict for all that is ticked. ``form_id``: of the opened form."""
+
+    person: Person
+    form_id: UUID
+    verdict: Verdict
+    reason: str | None
+    path: str
+    arrived: float = field(default_factory=monotonic)
 
 
 async def decide(
-    votes: Votes,
-    directory: Directory,
-    person: Person,
-    form_id: UUID,
-    rows: Sequence[CarriedRow],
-    verdict: Verdict,
-    reason: str | None,
-    *,
-    path: str,
-    arrived: float | None = None,
+    votes: Votes, directory: Directory, decision: FormDecision, rows: Sequence[CarriedRow]
 ) -> list[RowOutcome]:
-    """Cast one vote for each row, within a click's time after ``arrived`` (now); repeated, nothing changes.
+    """Cast one vote for each ticked row, within a click's time; repeated, nothing changes.
 
     A row whose request the form may not show, or did not show as it is, is refused, on record. Raises Refused
     (REASON_REQUIRED) if a checkpoint asks for a reason and there is none: then no vote was cast.
     """
-    arrived = monotonic() if arrived is None else arrived
-    found = {view.id: view for view in await votes.db.read(views.request_views, [_id(row) for row in rows])}
-    clean = dict(zip(found, await asyncio.gather(*map(_shown, found.values())), strict=True))
-    if reason is None and any(verdict in view.rule.reason_required for view in found.values()):
+    found = await votes.db.read(views.request_views, [row.value.request_id for row in rows])
+    if decision.reason is None and any(decision.verdict in view.rule.reason_required for view in found):
         raise Refused(Refusal.REASON_REQUIRED)
-
-    async def one(row: CarriedRow) -> RowOutcome:
-        known = clean.get(_id(row))
-        if known is None:
-            return RowOutcome(None, "", Refused(Refusal.UNKNOWN_REQUEST).sentence)
-        view, why = known
-        if why is not None and view.status is RequestStatus.WAITING and view.revision == row.value.revision:
-            refused = Refusal.NOT_TOGETHER
-            await requests.record_refusal(votes.db, view.id, view.revision, person, refused, path)
-            return RowOutcome(view, "", f"It is decided on its own card: {why}.")
-        vote = NewVote(
-            person,
-            view.id,
-            row.value.revision,
-            verdict,
-            path,
-            reason,
-            Place(row.value.nonce, "modal"),
-            together=Together(form_id, row.digest),
-            arrived=arrived,
-        )
-        return await _cast(votes, directory, vote, view)
-
-    tasks = [start_task(one(row), f"vote:{form_id}") for row in rows]
-    await asyncio.wait(tasks, timeout=max(0.0, arrived + VOTE_BUDGET + LEAST - monotonic()))
+    shown = await asyncio.gather(*map(_shown, found))
+    known = {view.id: _Seen(view, why) for view, why in shown}
+    tasks = [
+        start_task(_decide_one(votes, directory, decision, row, known.get(row.value.request_id)), "vote")
+        for row in rows
+    ]
+    left = decision.arrived + VOTE_BUDGET + LEAST - monotonic()
+    await asyncio.wait(tasks, timeout=max(0.0, left))
     late = [task for task in tasks if not task.done()]
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
-    return [
-        RowOutcome(clean[_id(row)][0] if _id(row) in clean else None, "", OUTCOME_UNKNOWN)
-        if task in late
-        else task.result()
-        for row, task in zip(rows, tasks, strict=True)
-    ]
+    return [RowOutcome(None, "", OUTCOME_UNKNOWN) if task in late else task.result() for task in tasks]
 
 
-async def _cast(votes: Votes, directory: Directory, vote: NewVote, view: RequestView) -> RowOutcome:
+async def _decide_one(
+    votes: Votes, directory: Directory, decision: FormDecision, row: CarriedRow, seen: _Seen | None
+) -> RowOutcome:
+    """Whoever may not see a request learns nothing of it from a form of their own making."""
+    if seen is None or await view_refusal(directory, decision.person, seen.view) is not None:
+        return RowOutcome(None, "", sentence(Refusal.UNKNOWN_REQUEST))
+    view, value = seen.view, row.value
     try:
-        counted = await cast_vote(votes, directory, vote)
+        if seen.why is not None and view.status is RequestStatus.WAITING and view.revision == value.revision:
+            refused = (view.id, view.revision, decision.person, Refusal.NOT_TOGETHER, decision.path)
+            await requests.record_refusal(votes.db, *refused)
+            return RowOutcome(view, "", f"It is decided on its own card: {seen.why}.")
+        counted = await cast_vote(
+            votes,
+            directory,
+            NewVote(
+                decision.person,
+                view.id,
+                value.revision,
+                decision.verdict,
+                decision.path,
+                decision.reason,
+                Place(value.nonce, "modal"),
+                together=Together(decision.form_id, row.digest),
+                arrived=decision.arrived,
+            ),
+        )
     except Refused as refused:
         return RowOutcome(view, "", CHANGED if refused.code is Refusal.STALE_REVISION else refused.sentence)
-    except (BudgetExceeded, DatabaseUnavailable):
+    except DatabaseUnavailable:
         return RowOutcome(view, "", NOT_RECORDED)
     except Exception:
+        log.exception("a vote of a form failed", action="vote.failed", request_id=str(view.id))
         return RowOutcome(view, "", OUTCOME_UNKNOWN)
     if counted.status is RequestStatus.WAITING:
         return RowOutcome(view, f"counted, {counted.needed} more needed")
@@ -187,7 +195,3 @@ def _filter(query: Query) -> RequestFilter:
         group=query.get("group", ""),
         checkpoint_id=query.get("checkpoint", ""),
     )
-
-
-def _id(row: CarriedRow) -> UUID:
-    return row.value.request_id

@@ -26,7 +26,14 @@ from agent.store.tables import (
     tool_call,
     vote,
 )
-from agent.store.views.request_rows import approvals, channel_card, is_stopped, present_revision, voters
+from agent.store.views.request_rows import (
+    approvals,
+    channel_card,
+    is_stopped,
+    message_ts,
+    present_revision,
+    voters,
+)
 
 request, _revision = approval_request.alias("request"), request_revision.alias("revision")
 _place = card_place.alias("place")
@@ -85,7 +92,7 @@ _LINES = (
         agent_run.c.label.label("label"),
         _revision.c.description,
         case((request.c.source == GRANT, func.coalesce(_grant_requester, ""))).label("granted_to"),
-        _place.c.ts,
+        message_ts(_place),
         decision.c.team_id.label("decided_team_id"),
         decision.c.user_id.label("decided_user_id"),
         decision.c.decided_at,

@@ -53,6 +53,13 @@ def present_revision(request: FromClause, revision: FromClause) -> ColumnElement
     return and_(revision.c.request_id == request.c.id, revision.c.n == request.c.revision)
 
 
+def message_ts(place: FromClause) -> ColumnElement[str]:
+    """Return the ``ts`` of the message that shows a request: its card's, or that of its group."""
+    group = tables.request_group
+    of_group = select(group.c.ts).where(group.c.name == place.c.digest).correlate(place).scalar_subquery()
+    return func.coalesce(place.c.ts, of_group).label("ts")
+
+
 def channel_card(request: FromClause, place: FromClause) -> ColumnElement[bool]:
     """The condition that a card's place is the request's card in its channel, not a person's own."""
     return and_(place.c.request_id == request.c.id, place.c.surface == "channel")

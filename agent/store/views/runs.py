@@ -37,7 +37,7 @@ from agent.store import policy
 from agent.store.rows import person, row_as
 from agent.store.tables import agent_run, approval_request, card_place, execution, pause, tool_call
 from agent.store.views.descendants import waiting_descendants
-from agent.store.views.request_rows import channel_card
+from agent.store.views.request_rows import channel_card, message_ts
 from signoff.values import Person
 
 
@@ -245,7 +245,7 @@ _OF_TEAM = _OF_ALL.where(agent_run.c.team_id == bindparam("team"))
 _RUNNING = _OF_TEAM.where(agent_run.c.status.in_([RunStatus.WORKING, RunStatus.PENDING_APPROVAL]))
 _request, _place = approval_request.alias("request"), card_place.alias("place")
 _WAITING_CARD = (
-    select(_request.c.channel_id, _place.c.ts)
+    select(_request.c.channel_id, message_ts(_place))
     .join(_place, channel_card(_request, _place))
     .where(_request.c.run_id == bindparam("id"), _request.c.status == RequestStatus.WAITING)
     .order_by(_request.c.id)
@@ -254,8 +254,8 @@ _WAITING_CARD = (
 _THREAD = text("""
 SELECT channel_id, thread_ts AS ts FROM agent_run WHERE id = CAST(:run AS uuid) AND thread_ts IS NOT NULL
 UNION ALL
-SELECT channel_id, ts FROM card_place
-WHERE request_id = CAST(:request AS uuid) AND surface = 'channel' AND ts IS NOT NULL LIMIT 1
+SELECT p.channel_id, coalesce(p.ts, g.ts) FROM card_place AS p LEFT JOIN request_group AS g ON g.name = p.digest
+WHERE p.request_id = CAST(:request AS uuid) AND p.surface = 'channel' AND coalesce(p.ts, g.ts) IS NOT NULL LIMIT 1
 """)
 _REASON = text("""
 SELECT d.reason FROM approval_request AS r JOIN decision AS d ON d.request_id = r.id

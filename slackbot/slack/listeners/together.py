@@ -20,7 +20,7 @@ from slackbot.cards.together_form import (
 )
 from slackbot.cards.values import ACTION_DECIDE_TOGETHER, CALLBACK_TOGETHER, REASON_BLOCK
 from slackbot.reviewing.members import check_member
-from slackbot.reviewing.together import Query, decide, open_form
+from slackbot.reviewing.together import FormDecision, Query, decide, open_form
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners import modals
 from slackbot.slack.listeners.buttons import person_of
@@ -82,17 +82,8 @@ async def _answer(ctx: ListenerContext, body: dict[str, Any], view: dict[str, An
     if form.verdict is None or form.errors:
         return {"response_action": "errors", "errors": dict(form.errors)}
     try:
-        outcomes = await decide(
-            ctx.votes,
-            ctx.directory,
-            person_of(body),
-            form.id,
-            form.rows,
-            form.verdict,
-            form.reason,
-            path=PATH,
-            arrived=ARRIVED.get(),
-        )
+        decision = FormDecision(person_of(body), form.id, form.verdict, form.reason, PATH, ARRIVED.get())
+        outcomes = await decide(ctx.votes, ctx.directory, decision, form.rows)
     except Refused as refused:
         missing = refused.code is Refusal.REASON_REQUIRED
         said = VERDICTS[form.verdict].reason_missing if missing else refused.sentence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID, uuid4
@@ -21,12 +21,13 @@ from slackbot.cards.together_form import (
     NOTHING_TICKED,
     ONLY_REJECTS,
     CarriedRow,
+    LeftOut,
     TogetherForm,
     claim_of,
     read_claim,
     summary,
 )
-from slackbot.reviewing.together import Query, decide, open_form
+from slackbot.reviewing.together import FormDecision, Query, decide, open_form
 from slackbot.web.auth.visitors import Form, Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox.rendering import PageRoute, page
@@ -59,16 +60,8 @@ async def send(request: Request, who: Signed, form: Form) -> Response:
         return await _again(ctx, who, form, entered, problem)
     reason = ": ".join(filter(None, (entered["choice"], entered["own"])))[:MAX_REASON] or None
     try:
-        outcomes = await decide(
-            ctx.votes,
-            ctx.slack.directory,
-            who.person,
-            parse_id(form.get("form")) or uuid4(),
-            rows,
-            verdict,
-            reason,
-            path=PATH,
-        )
+        decision = FormDecision(who.person, parse_id(form.get("form")) or uuid4(), verdict, reason, PATH)
+        outcomes = await decide(ctx.votes, ctx.slack.directory, decision, rows)
     except Refused as refused:
         missing = refused.code is Refusal.REASON_REQUIRED
         said = VERDICTS[verdict].reason_missing if missing else refused.sentence
@@ -81,7 +74,7 @@ async def send(request: Request, who: Signed, form: Form) -> Response:
         outcomes=outcomes,
         summary=summary(outcomes),
         problems=[each for each in outcomes if each.problem is not None],
-        next=_next(dict(parse_qsl(entered_text(form, "next")))),
+        next=_next(parse_qsl(entered_text(form, "next"))),
     )
 
 
@@ -118,7 +111,7 @@ async def _show(
         rows=[RequestContent(view) for view in rows],
         claims=[claim_of(view) for view in rows],
         names=await ctx.slack.directory.names(people),
-        next=_next(form.query) if form and form.query else "",
+        next=_next(_rest(form, left, chosen)),
         own_words_exclude=_own_words_exclude(form, who),
         entered=entered or {},
         problem=problem,
@@ -151,5 +144,15 @@ def _verdict(form: FormData) -> Verdict | None:
     return Verdict(given) if given in set(ON_APPROVAL) else None
 
 
-def _next(query: Mapping[str, str]) -> str:
-    return urlencode({name: query[name] for name in _ASKED if name in query})
+def _rest(
+    form: TogetherForm | None, left: Sequence[LeftOut], chosen: Sequence[UUID]
+) -> Iterable[tuple[str, str]]:
+    """What the next form is asked for: the chosen requests that this one has no room for, or the query's next ones."""
+    if form is None or not chosen:
+        return (form.query or {}).items() if form else ()
+    known = {each.id for each in form.rows} | {each.view.id for each in left}
+    return (("id", str(each)) for each in chosen if each not in known)
+
+
+def _next(asked: Iterable[tuple[str, str]]) -> str:
+    return urlencode([(name, value) for name, value in asked if name in (*_ASKED, "id")])

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from agent.store.outbox import Destination
 from tests.integration.asking import column, rule, write
-from tests.integration.web.visiting import Porch, Visitor, http_house, porch
+from tests.integration.service.conftest import http_house
+from tests.integration.web.visiting import TEAM, Porch, Visitor, porch
 
 __all__ = ["http_house", "porch"]
 
@@ -152,3 +154,31 @@ async def test_what_changed_meanwhile_is_named(porch: Porch) -> None:
     reader.page = page
     await reader.send(FORM, {"row": rows, "verdict": "approve"})
     assert await column(porch.house.db, "SELECT count(*) FROM vote") == [2]
+
+
+async def test_a_forged_row_tells_nothing_of_what_one_may_not_see(porch: Porch) -> None:
+    """The outcome names no request that its reader may not see, whatever the form claims."""
+    ids = await several(porch, 2)
+    secret = await porch.asked(
+        8,
+        rule(approvers=("U0LINUS",), risk="high"),
+        destination=Destination(TEAM, "C0ELSEWHERE"),
+        description="Fire the director",
+    )
+    reader, rows = await opened(porch, *ids)
+    await reader.send(FORM, {"row": [rows[0], rows[1].replace(ids[1], secret)], "verdict": "approve"})
+    assert "1 of 2 approved" in reader.words
+    assert "director" not in reader.page
+
+
+async def test_all_that_is_ticked_follows(porch: Porch) -> None:
+    """Of twelve ticked requests the first ten are in the form, and *Next* leads to the other two, and to no others."""
+    ids = await several(porch, 14)
+    reader, rows = await opened(porch, *ids[:12])
+    assert len(rows) == 10
+    following = re.search(r'name="next" value="([^"]+)"', reader.page)
+    assert following
+    await reader.open(f"{FORM}?{unescape(following[1])}")
+    assert len(_ROW.findall(reader.page)) == 2
+    assert "Refund order 12" in reader.words
+    assert "Refund order 13" not in reader.words
