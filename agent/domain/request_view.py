@@ -46,6 +46,8 @@ class VoteView:
     at: datetime
     answer: Any = None
     """The value of the verdict `answer`; None if erased."""
+    together: UUID | None = None
+    """The form that cast it with votes on other requests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -356,6 +356,8 @@ def _details(body: Mapping[str, Any]) -> Iterator[Json]:
         yield from blocks.people(by, MAX_PEOPLE)
     elif body.get("by"):
         yield blocks.text(f" by {inert.line(str(body['by']), MAX_TITLE)}")
+    if body.get("together"):
+        yield blocks.text(" in one form with others")
     if at := _moment(body.get("at")):
         yield blocks.text(" until " if body.get("line") in _DEADLINES else ", ")
         yield blocks.moment(at)

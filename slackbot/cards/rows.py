@@ -33,7 +33,8 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     """`link`: the thread address from Slack."""
     by = [blocks.text("decided by "), *blocks.people(line.deciders)] if line.deciders else []
     at = [blocks.text(", " if by else ""), blocks.moment(line.decided_at)] if line.decided_at else []
-    decided = [[*by, *at]] if by or at else []
+    form = [blocks.text(" in one form with others")] if line.together else []
+    decided = [[*by, *at, *form]] if by or at else []
     words = line.reason if line.answer is None else answer_in_words(line.answer)
     reason = [blocks.text(f"“{inert.line(words, MAX_WORDS)}”", italic=True)] if words else []
     thread = [blocks.link(link, "its thread")] if link else []

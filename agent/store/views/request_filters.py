@@ -25,7 +25,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from agent.domain.request import RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from agent.domain.run import CallState
-from agent.store.tables import card_place, decision, execution, request_search, risk, tool_call
+from agent.store.tables import card_place, decision, execution, request_search, risk, tool_call, vote
 from agent.store.views.request_lines import of_team, request
 from agent.store.views.request_rows import approved_by, last_position
 
@@ -68,6 +68,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "group": exists().where(
         card_place.c.request_id == request.c.id, card_place.c.digest == bindparam("group", type_=Text)
     ),
+    "together": exists().where(vote.c.request_id == request.c.id, vote.c.together == bindparam("together")),
     "first_id": and_(
         request.c.id.between(bindparam("first_id"), bindparam("last_id")),
         _DIGITS.regexp_match(bindparam("id_pattern", type_=Text)),
@@ -113,6 +114,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "risk": wanted.risk,
         "since": wanted.since,
         "status": wanted.status,
+        "together": wanted.together,
         "until": wanted.until,
         "words": " & ".join(_any_of(word, wanted) for word in wanted.words if word.isalnum()) or None,
     }

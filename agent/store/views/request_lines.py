@@ -64,6 +64,19 @@ _call = (
     .correlate(request)
     .scalar_subquery()
 )
+_ballot = vote.alias("together_ballot")
+_together = (
+    select(_ballot.c.together)
+    .where(
+        _ballot.c.request_id == request.c.id,
+        _ballot.c.superseded_by.is_(None),
+        _ballot.c.team_id == decision.c.team_id,
+        _ballot.c.user_id == decision.c.user_id,
+    )
+    .correlate(request, decision)
+    .scalar_subquery()
+    .label("together")
+)
 _answer = (
     select(func.convert_from(answer.c.value, "UTF8"))
     .join(vote, vote.c.id == answer.c.vote_id)
@@ -93,6 +106,7 @@ _LINES = (
         _revision.c.description,
         case((request.c.source == GRANT, func.coalesce(_grant_requester, ""))).label("granted_to"),
         message_ts(_place),
+        _together,
         decision.c.team_id.label("decided_team_id"),
         decision.c.user_id.label("decided_user_id"),
         decision.c.decided_at,

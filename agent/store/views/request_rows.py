@@ -174,6 +174,7 @@ _live = (
         _ballot.c.verdict,
         _ballot.c.reason,
         _ballot.c.created_at.label("at"),
+        _ballot.c.together,
         func.convert_from(tables.answer.c.value, "UTF8").label("answer"),
         tables.answer.c.erased_at.label("answer_erased_at"),
     )

@@ -176,6 +176,7 @@ def _votes(rows: Sequence[dict[str, Any]]) -> tuple[VoteView, ...]:
             verdict=Verdict(row["verdict"]),
             reason=row["reason"],
             at=datetime.fromisoformat(row["at"]),
+            together=UUID(row["together"]) if row["together"] else None,
             answer=from_json(row["answer"]) if row["answer"] and row["answer_erased_at"] is None else None,
         )
         for row in rows

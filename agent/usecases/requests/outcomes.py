@@ -64,6 +64,8 @@ class RequestEnding:
     """If several approvals or answers counted, in the order of the votes."""
     answer: AnswerValue | None = None
     """What people answered."""
+    together: bool = False
+    """By a form that decides several requests."""
 
     @property
     def actor(self) -> str:
@@ -188,6 +190,7 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
         at=at,
         **named_approvers(ending.approved_by),
         **({"answer": ending.answer.value} if ending.answer else {}),
+        **({"together": True} if ending.together else {}),
     )
     return (
         outbox.card(request.destination, request.id, urgent=ending.outcome is not RequestStatus.EXPIRED),

@@ -351,6 +351,7 @@ def _decide(
         webhooks=request.webhooks,
         approved_by=counted if several else (),
         answer=ballot.answer if outcome is RequestStatus.ANSWERED else None,
+        together=ballot.together is not None,
     )
     if claimant and request.call and approved:
         _decide_and_claim(tx, request.call, decided, cast, claimant)

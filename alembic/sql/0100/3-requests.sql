@@ -243,6 +243,7 @@ CREATE TABLE vote (
         FOREIGN KEY (superseded_by) REFERENCES vote (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
 );
 CREATE UNIQUE INDEX uq_vote_live ON vote (request_id, team_id, user_id) WHERE superseded_by IS NULL;
+CREATE INDEX ix_vote_together ON vote (together) WHERE together IS NOT NULL;
 -- People's own words of the last day are few, however many questions there are.
 CREATE INDEX ix_vote_words ON vote (created_at) WHERE verdict = 'approve' AND btrim(reason) <> '';
 

@@ -159,6 +159,9 @@ class VoteOut(ResponseModel):
     reason: str | None
     at: Moment
     answer: Any = Field(default=None, description="What the verdict `answer` says.")
+    together: UUID | None = Field(
+        default=None, description="The form that cast it with votes on other requests, each by itself."
+    )
 
 
 class ExecutionOut(ResponseModel):

@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import urlencode
+from uuid import UUID
 
 from fastapi import Request
 
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from signoff.values import Person, Risk
+from slackbot.cards import parse_id
 from slackbot.masking.search_words import search_words
 from slackbot.reviewing.listing import ListPage
 from slackbot.web.http.context import WebContext
@@ -48,9 +50,10 @@ _NAMES = (
     "channel",
     "since",
     "until",
+    "together",
     "sort",
 )
-_OF_HISTORY = {"status", "person", "decider", "since", "until"}
+_OF_HISTORY = {"status", "person", "decider", "since", "until", "together"}
 IN_DOUBT = ExecutionStatus.IN_DOUBT.value
 LONGEST = 200
 """Characters per query value."""
@@ -130,7 +133,15 @@ class ListQuery:
             ends_before=datetime.now(UTC) + due[1] if due else None,
             words=self._words(),
             in_doubt=asked == IN_DOUBT or None,
+            together=self._form(),
         )
+
+    def _form(self) -> UUID | None:
+        if not (given := self.asked["together"]):
+            return None
+        if (found := parse_id(given)) is None:
+            self.unclear.append(f"There is no form “{given}”.")
+        return found
 
     def _words(self) -> tuple[str, ...]:
         given = self.asked["q"].strip()

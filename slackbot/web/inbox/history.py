@@ -26,6 +26,8 @@ _PATHS = {
     "cli": "on the command line",
     "page": "on this page",
     "page_row": "in the list of the inbox",
+    "page_together": "on the page, in one form with others",
+    "slack_together": "in Slack, in one form with others",
     "api": "through the API",
 }
 _WORDS: Mapping[str, str] = {
@@ -75,6 +77,8 @@ class HistoryStep:
     door: str
     why: str
     sign: str
+    together: str = ""
+    """The form that cast it with votes on other requests."""
 
 
 def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
@@ -101,6 +105,7 @@ def _step(event: AuditEvent) -> HistoryStep:
         _PATHS.get(str(detail.get("path") or ""), ""),
         why,
         _sign(event.event, detail),
+        str(detail.get("together") or ""),
     )
 
 

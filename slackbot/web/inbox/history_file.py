@@ -23,7 +23,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 COLUMNS = (
     *("id", "request", "status", "risk", "agent", "requester", "requester_id", "asked_at"),
-    *("decided_by", "decided_by_ids", "decided_at", "reason", "channel_id", "answer"),
+    *("decided_by", "decided_by_ids", "decided_at", "reason", "channel_id", "answer", "together"),
 )
 
 
@@ -66,6 +66,7 @@ def _cells(line: HistoryLine, names: Names) -> list[str]:
         line.reason or "",
         line.channel_id,
         "" if line.answer is None else answer_in_words(line.answer),
+        str(line.together or ""),
     ]
 
 

@@ -182,3 +182,30 @@ async def test_all_that_is_ticked_follows(porch: Porch) -> None:
     assert len(_ROW.findall(reader.page)) == 2
     assert "Refund order 12" in reader.words
     assert "Refund order 13" not in reader.words
+
+
+async def test_the_record_says_what_came_together(porch: Porch) -> None:
+    """Timeline, history, its file and its filter name the form; a vote on a card has none."""
+    ids = await several(porch, 3)
+    reader, rows = await opened(porch, *ids[:2])
+    await reader.send(FORM, {"row": rows, "verdict": "approve"})
+    await reader.open(f"/inbox/requests/{ids[2]}")
+    await reader.send(f"/inbox/requests/{ids[2]}/approve", {"revision": "1"})
+    await reader.open(f"/inbox/requests/{ids[0]}")
+    link = re.search(r'href="(/inbox/history\?together=[^"]+)"', reader.page)
+    assert link
+    assert "in one form with others" in reader.words
+    await reader.open(unescape(link[1]))
+    assert [order for order in (1, 2, 3) if f"Refund order {order}" in reader.words] == [1, 2]
+    (form,) = await column(
+        porch.house.db, "SELECT DISTINCT together::text FROM vote WHERE together IS NOT NULL"
+    )
+    assert form in link[1]
+    told = (await reader.open("/inbox/history.csv")).text
+    assert told.count(form) == 2
+    await reader.open("/inbox/history?together=nothing")
+    assert "There is no form “nothing”." in reader.words
+    lines = await column(
+        porch.house.db, "SELECT body ->> 'together' FROM delivery WHERE kind = 'thread_line'"
+    )
+    assert sorted(map(str, lines)) == ["None", "true", "true"]
