@@ -55,7 +55,7 @@ def titled_line(line: Card, view: RequestView) -> Card:
     about = inert.line(subject(without_command_in_title(view)), MAX_TITLE)
     head = blocks.rich_text(blocks.section(blocks.text(about, bold=True)))
     made = blocks.with_ids([head, *line.blocks], f"titled:{view.id}")
-    return replace(line, text=f"{inert.mrkdwn(about, MAX_TITLE)}: {line.text}", blocks=made)
+    return replace(line, text=f"{inert.mrkdwn(about, MAX_TITLE)} · {line.text}", blocks=made)
 
 
 def _title(group: GroupDigest) -> str:

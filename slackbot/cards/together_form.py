@@ -141,7 +141,7 @@ def together_modal(form: TogetherForm, reader: Person | None = None) -> Json:
     if any(view.own_words_exclude(reader) for view in form.rows):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
     rows = [
-        blocks.rich_text(blocks.section(blocks.text(effect))),
+        *blocks.with_ids([blocks.rich_text(blocks.section(blocks.text(effect)))], HEADING),
         *chain.from_iterable(_row(view, at, count) for at, view in enumerate(form.rows)),
         *_named("Not in this form; each has a card of its own:", form.left_out),
         _verdicts(),
