@@ -13,7 +13,7 @@ from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars, status_words
 from slackbot.cards.buttons import subject
 from slackbot.cards.request import without_command_in_title
-from slackbot.cards.together_form import LEAST, apart, together_button
+from slackbot.cards.together_form import apart, together_button
 from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
 
 MAX_TITLE = 200
@@ -108,6 +108,6 @@ def _line(view: RequestView) -> Json:
 def _buttons(group: GroupDigest, title: str) -> list[Json]:
     value = page_value(PAGE_OF_GROUP, group=group.name)
     waiting = [view for view in group.first if view.status is RequestStatus.WAITING]
-    fitting = sum(apart(view) is None for view in waiting)
-    together = [together_button({"group": group.name}, title, style="primary")] if fitting >= LEAST else []
+    fits = any(apart(view) is None for view in waiting)  # the last one, too: it has no card
+    together = [together_button({"group": group.name}, title, style="primary")] if fits else []
     return blocks.actions(*together, blocks.button("Open the list", ACTION_LIST, value, title))

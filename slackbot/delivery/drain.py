@@ -247,7 +247,7 @@ class Drain:
         await self._check_channel(channel_id)
         await self._hold(due, began)
         ts = await self._say(due, card, None, thread_ts)
-        if due.kind == "card":
+        if due.kind in ("card", "digest"):
             point("after_card_accepted")
         return ts
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.databases import Postgres
 from tests.integration.crash.by_answers import BY_ANSWERS, die_by_answers
+from tests.integration.crash.by_form import BY_FORM, die_by_form
 from tests.integration.crash.by_program import BY_PROGRAM, die_by_a_program
 from tests.integration.crash.deaths import EVERY, die_and_recover
 from tests.integration.crash.street import street
@@ -82,5 +83,17 @@ async def test_a_death_while_people_answer(postgres: Postgres, tmp_path: Path) -
         first = number % len(BY_ANSWERS)
         return partial(die_by_answers, deaths=(*BY_ANSWERS[first:], *BY_ANSWERS[:first]))
 
-    plays = {f"round-{n}": shifted(n) for n in range(full(30))}
+    plays = {f"round-{n}": shifted(n) for n in range(full(100))}
+    await side_by_side(plays, postgres, tmp_path)
+
+
+@pytest.mark.stress
+async def test_a_death_while_a_form_decides(postgres: Postgres, tmp_path: Path) -> None:
+    """Killed at each step between questions, message, votes and claims: each vote counts once, and each call runs."""
+
+    def shifted(number: int) -> Play:
+        first = number % len(BY_FORM)
+        return partial(die_by_form, deaths=(*BY_FORM[first:], *BY_FORM[:first]))
+
+    plays = {f"round-{n}": shifted(n) for n in range(full(100))}
     await side_by_side(plays, postgres, tmp_path)

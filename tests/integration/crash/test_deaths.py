@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent.fault_points import POINTS
 from tests.integration.crash.by_answers import die_by_answers
+from tests.integration.crash.by_form import BY_FORM, die_by_form
 from tests.integration.crash.by_program import die_by_a_program
 from tests.integration.crash.deaths import EVERY, STUCK, WORST, die_and_recover
 from tests.integration.crash.street import AGENT, street, until
@@ -111,3 +112,8 @@ async def test_an_answer_outlives_the_service(database_url: str, tmp_path: Path)
     """Killed before and after the answer's commit, and before its run is told: it counts once, and the run has it."""
     deaths = ("before_decision_commits", "after_decision_commits", "after_ack:2")
     await die_by_answers(database_url, tmp_path, deaths=deaths)
+
+
+async def test_a_form_outlives_the_service(database_url: str, tmp_path: Path) -> None:
+    """Killed while a group is asked about, posted, decided and begun: one message, one vote each, and all has run."""
+    await die_by_form(database_url, tmp_path, deaths=BY_FORM)

@@ -204,7 +204,7 @@ def test_the_summary_counts() -> None:
 
 
 def test_a_group_says_what_became_of_each(referee: Any) -> None:
-    """Waiting, decided and left: the message counts them, and without two that wait it has no form to offer."""
+    """Waiting, decided and left: the message counts them, and once none waits it has no form to offer."""
     waiting = [asked(number) for number in (1, 2)]
     gone = asked(3, **decided(RequestStatus.REJECTED, "Twice"))
     group = GroupDigest("group:1", [*waiting, gone], 3, 2, CREATED + timedelta(hours=1))
