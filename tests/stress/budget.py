@@ -15,6 +15,7 @@ SECONDS = {
     "test_a_death_at_every_point": 680,
     "test_a_death_under_a_grant": 80,
     "test_a_death_while_a_form_decides": 900,
+    "test_a_death_while_people_answer": 400,
     "test_a_death_while_a_program_executes": 200,
     "test_a_death_within_a_limit": 135,
     "test_a_hundred_thousand_judgements_are_made_again_within_a_minute": 10,
