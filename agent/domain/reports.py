@@ -87,6 +87,14 @@ class GroupOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
+class Decisions:
+    """Approvals and rejections by people; ``median``: seconds from question to decision."""
+
+    number: int = 0
+    median: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewerVotes:
     """``median``: seconds from question to vote; ``unread``: without opening Details."""
 
@@ -103,7 +111,10 @@ class ReviewerVotes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures on reviews over some days: waiting requests, outcomes, times, and votes by reviewer."""
+    """The figures on reviews over some days: waiting requests, outcomes, times, and votes by reviewer.
+
+    ``together``: decided by a form that decided several.
+    """
 
     days: int
     everything: bool
@@ -119,9 +130,15 @@ class Report:
     reviewers: tuple[ReviewerVotes, ...]
     unread: Share
     unread_by_risk: tuple[tuple[Risk, Share], ...]
+    together: Decisions = Decisions()
+    alone: Decisions = Decisions()
     cut: bool = False  # too many: the earliest outcomes are missing
     waiting_cut: bool = False  # too many: the latest requests may be missing
 
     @property
     def waiting(self) -> int:
         return sum(self.waiting_by_age)
+
+    @property
+    def decided_together(self) -> Share:
+        return Share(self.together.number, self.together.number + self.alone.number)

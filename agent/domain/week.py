@@ -72,8 +72,8 @@ def _lines(report: Report, use: PolicyUse, work: WorkNumbers) -> Iterator[WeekLi
         whole = f"{'at least ' if report.waiting_cut else ''}{report.waiting:,}"
         ages = "; ".join(f"{name}: {number:,}" for name, number in classes if number)
         yield WeekLine("waiting", "Waiting now, by age", f"{ages}; {whole} in all")
+    latest = ", the latest only" if report.cut else ""
     if outcomes.expired:
-        latest = ", the latest only" if report.cut else ""
         expired = f"{Share(outcomes.expired, outcomes.total)} requests that ended{latest}"
         yield WeekLine("expired", "Expired", expired)
     if work.doubtful or work.in_doubt:
@@ -83,6 +83,9 @@ def _lines(report: Report, use: PolicyUse, work: WorkNumbers) -> Iterator[WeekLi
     if report.unread.part:
         of_latest = " on the latest requests" if report.cut else ""
         yield WeekLine("unread", "Decided without opening Details", f"{report.unread} votes{of_latest}")
+    if report.together.number:
+        decisions = f"{report.decided_together} decisions{latest}"
+        yield WeekLine("together", "Decided together", decisions)
     if work.ending:
         yield WeekLine(
             "grants", "Grants that end within 7 days", f"{Share(work.ending, work.grants)} in force"

@@ -29,6 +29,8 @@ def stats(report: Report, names: CommandNames = DEFAULT_NAMES) -> Card:
         lines.append(
             f"Time to decision: half within {roughly(report.median)}, nine of ten within {roughly(report.slowest)}"
         )
+    if report.together.number:
+        lines.append(f"Decided together: {together_text(report)}")
     if report.unread.whole:
         lines.append(f"Votes without opening Details: {report.unread}")
     parts = [
@@ -50,6 +52,12 @@ def outcomes_text(outcomes: Outcomes, median: float | None = None) -> str:
     ]
     rest = [f"{count:,} {each.word}" for each in others if (count := getattr(outcomes, each.value))]
     return f"{', '.join([decided, *rest])}{median_text(median)}"
+
+
+def together_text(report: Report) -> str:
+    """`6 of 40 (15 %); median 3 min, alone 12 min`: decisions by a form that decided several, and the others."""
+    alone = "" if report.alone.median is None else f", alone {roughly(report.alone.median)}"
+    return f"{report.decided_together}{median_text(report.together.median)}{alone}"
 
 
 def votes_text(votes: ReviewerVotes) -> str:

@@ -17,6 +17,7 @@ _PAGES = {
     "expired": "/history?status=expired&since={since}&until={last}",
     "in_doubt": "/history?status=in_doubt",
     "unread": "/reports?days=7&last={last}#unread",
+    "together": "/reports?days=7&last={last}#together",
     "grants": "/grants",
     "denied": "/reports?days=7&last={last}#policy",
     "silent": "/reports?days=7&last={last}#policy",

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from agent.database.driver import sql_of
 from agent.database.pools import Database
-from agent.domain.reports import AGES, LEFT, TOOK, Outcomes, Report, Share
+from agent.domain.reports import AGES, LEFT, TOOK, Decisions, Outcomes, Report, Share
+from agent.domain.request import Together
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.store.views import reports
 from agent.store.views.reports import ReportScope
 from agent.usecases import requests
-from signoff.values import Risk
+from signoff.values import Person, Risk
 from slackbot.cards.stats import stats
 from tests.integration import alone
-from tests.integration.asking import ADA, GRACE, LINUS, TEAM, Asked, ask, ballot, reviewer, rule, write
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    TEAM,
+    Asked,
+    ask,
+    ballot,
+    column,
+    reviewer,
+    rule,
+    write,
+)
 
 OPS = Destination(TEAM, "C0OPS")
 MALLORY_ONLY = rule(checkpoint_id="deletions", approvers=("U0MALLORY",), risk="high")
@@ -94,6 +108,40 @@ async def test_a_vote_without_a_look_at_details_is_counted(database: Database, w
     ]
     assert str(found.unread) == "1 of 3 (33 %)"
     assert dict(found.unread_by_risk) == {Risk.MEDIUM: Share(1, 2), Risk.HIGH: Share(0, 1)}
+
+
+async def by_form(db: Database, person: Person, *decided: Asked) -> None:
+    """One form's approval of each, two hours after the question."""
+    form = uuid4()
+    for each in decided:
+        older = "UPDATE approval_request SET created_at = created_at - interval '2 hours' WHERE id = :id"
+        await write(db, older, id=each.request_id)
+        shown = "SELECT digest FROM request_revision WHERE request_id = :id"
+        (digest,) = await column(db, shown, id=each.request_id)
+        await alone.vote(db, ballot(each, reviewer(person), together=Together(form, digest)))
+
+
+async def test_decisions_together_are_counted_apart(database: Database, week: Week) -> None:
+    """What one form decided with others, and how fast, beside the rest: in the report of whoever may see it, even if
+    they see only one of them.
+    """
+    await by_form(database, GRACE, await ask(database), await ask(database, requester=LINUS))
+    found = await read(database, ReportScope(ADA, everything=True))
+    assert (found.together.number, found.alone.number, found.outcomes.decided) == (2, 3, 5)
+    assert found.together.median == pytest.approx(7200, abs=60)
+    assert found.alone.median == pytest.approx(0, abs=60)
+    assert "Decided together: 2 of 5 (40 %); median 2 h, alone " in stats(found).text
+    of_linus = await read(database, ReportScope(LINUS))
+    assert (of_linus.together.number, of_linus.alone.number) == (1, 1)
+
+
+async def test_a_form_that_decided_one_decided_it_alone(database: Database) -> None:
+    """What is together is several decisions: a form with one tick, or whose other votes did not decide, had one."""
+    await by_form(database, GRACE, await ask(database))
+    await by_form(database, LINUS, await ask(database), await ask(database, rule(approvals_required=2)))
+    found = await read(database, ReportScope(ADA, everything=True))
+    assert (found.together, found.alone.number) == (Decisions(), 2)
+    assert "Decided together" not in stats(found).text
 
 
 async def test_others_read_of_what_they_may_see(database: Database, week: Week) -> None:

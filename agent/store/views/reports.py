@@ -11,7 +11,17 @@ from typing import Any
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, query
-from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
+from agent.domain.reports import (
+    AGES,
+    LEFT,
+    TOOK,
+    Decisions,
+    GroupOutcomes,
+    Outcomes,
+    Report,
+    ReviewerVotes,
+    Share,
+)
 from agent.store.clock import now
 from agent.store.rows import row_as
 from signoff.values import Person, Risk
@@ -71,6 +81,7 @@ async def report(connection: Connection, scope: ReportScope, days: int, last: da
     (whole,) = (row for row in decided if row.kind == "all")
     (all_votes,) = (row for row in votes if row.kind == "all")
     risks = {row.risk: _unread(row) for row in votes if row.kind == "risk"}
+    forms = {row.together: Decisions(row.approved + row.rejected, row.median) for row in _of(decided, "form")}
     return Report(
         days=days,
         everything=scope.everything,
@@ -86,6 +97,8 @@ async def report(connection: Connection, scope: ReportScope, days: int, last: da
         reviewers=tuple(row_as(ReviewerVotes, row) for row in _of(votes, "person")),
         unread=_unread(all_votes),
         unread_by_risk=tuple((risk, risks[risk.value]) for risk in Risk if risk.value in risks),
+        together=forms.get(True, Decisions()),
+        alone=forms.get(False, Decisions()),
         cut=whole.looked_at >= MOST,
         waiting_cut=any(row.looked_at >= MOST for row in waiting),
     )
@@ -156,18 +169,26 @@ WITH latest AS MATERIALIZED (
     FROM approval_request
     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
     ORDER BY decided_at DESC, id DESC LIMIT :most
-), seen AS (
-    SELECT l.*, width_bucket(l.seconds, CAST(:took AS float8[])) AS class_
+), ended AS (
+    SELECT l.*, width_bucket(l.seconds, CAST(:took AS float8[])) AS class_,
+           d.team_id AS by_team_id, d.user_id AS by_user_id,
+           CASE WHEN l.status IN ('approved', 'rejected')  -- a form that decided one decided it alone
+                THEN count(v.together) OVER (PARTITION BY v.together) > 1 END AS together
     FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
-    WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)
-       OR (d.team_id = :team AND d.user_id = :user)
-       OR (l.approvers, l.channel_id) IN (
+    LEFT JOIN vote AS v ON v.request_id = d.request_id AND v.team_id = d.team_id AND v.user_id = d.user_id
+                       AND v.superseded_by IS NULL
+), seen AS (
+    SELECT * FROM ended
+    WHERE :everything OR (requester_team_id = :team AND requester_user_id = :user)
+       OR (by_team_id = :team AND by_user_id = :user)
+       OR (approvers, channel_id) IN (
               SELECT a.approvers, a.channel_id
               FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
 )
-SELECT CASE grouping(agent, checkpoint_id, day, class_)
-            WHEN 7 THEN 'agent' WHEN 11 THEN 'rule' WHEN 13 THEN 'day' WHEN 14 THEN 'took' ELSE 'all' END AS kind,
-       agent, checkpoint_id, day, class_,
+SELECT CASE grouping(agent, checkpoint_id, day, class_, together)
+            WHEN 15 THEN 'agent' WHEN 23 THEN 'rule' WHEN 27 THEN 'day' WHEN 29 THEN 'took' WHEN 30 THEN 'form'
+            ELSE 'all' END AS kind,
+       agent, checkpoint_id, day, class_, together,
        count(*) FILTER (WHERE status = 'approved') AS approved,
        count(*) FILTER (WHERE status = 'rejected') AS rejected,
        count(*) FILTER (WHERE status = 'expired') AS expired,
@@ -176,7 +197,7 @@ SELECT CASE grouping(agent, checkpoint_id, day, class_)
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
        percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS slowest,
        (SELECT count(*) FROM latest) AS looked_at
-FROM seen GROUP BY GROUPING SETS ((agent), (checkpoint_id), (day), (class_), ())
+FROM seen GROUP BY GROUPING SETS ((agent), (checkpoint_id), (day), (class_), (together), ())
 ORDER BY count(*) DESC, agent, checkpoint_id
 """)
 _VOTES = text("""
@@ -199,7 +220,7 @@ WITH latest AS MATERIALIZED (
     FROM seen AS s
     JOIN vote AS v ON v.request_id = s.id AND v.revision = s.revision AND v.superseded_by IS NULL
     JOIN request_revision AS question ON question.request_id = v.request_id AND question.n = v.revision
-    LEFT JOIN card_place AS opened  -- made when its person opens Details in Slack for the first time
+    LEFT JOIN card_place AS opened  -- made when its person first opens Details in Slack, or a form with all of it
            ON opened.request_id = v.request_id AND opened.team_id = v.team_id AND opened.user_id = v.user_id
           AND opened.surface = 'modal' AND opened.created_at <= v.created_at
     WHERE v.path <> 'api'

@@ -129,6 +129,20 @@ def unread(report: Report, names: Names) -> list[Bar]:
     ]
 
 
+def by_form(report: Report) -> list[Bar]:
+    """Decisions together with others and alone; a full bar is all of them. Empty if none came together."""
+    whole = report.decided_together.whole
+    counted = [("Together", report.together), ("Alone", report.alone)] if report.together.number else []
+    return [
+        Bar(
+            label,
+            _segments([("decided", each.number)], whole, WIDTH),
+            f"{Share(each.number, whole)}{median_text(each.median)}",
+        )
+        for label, each in counted
+    ]
+
+
 def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
     """A column per day; 100 is the highest."""
     listed = list(days)
@@ -186,6 +200,7 @@ async def reports(request: Request, who: Signed, days: str = "", last: str = "")
         ages=by_class(AGES, report.waiting_by_age, "waiting"),
         deadlines=by_class(LEFT, report.waiting_by_deadline, "waiting"),
         took=by_class(TOOK, report.took, "decided"),
+        forms=by_form(report),
         days=by_day(report.by_day),
         agents=by_group(report.agents),
         rules=by_group(report.rules),

@@ -11,6 +11,7 @@ import pytest
 from agent.store.outbox import Destination
 from tests.integration.asking import column, rule, write
 from tests.integration.service.conftest import http_house
+from tests.integration.web.test_reports import bars
 from tests.integration.web.visiting import TEAM, Porch, Visitor, porch
 
 __all__ = ["http_house", "porch"]
@@ -209,3 +210,19 @@ async def test_the_record_says_what_came_together(porch: Porch) -> None:
         porch.house.db, "SELECT body ->> 'together' FROM delivery WHERE kind = 'thread_line'"
     )
     assert sorted(map(str, lines)) == ["None", "true", "true"]
+
+
+async def test_the_reports_show_what_came_together(porch: Porch) -> None:
+    """The page compares decisions together and alone in words beside each bar; a form shows all, as Details do."""
+    *ids, single = await several(porch, 4)
+    reader, rows = await opened(porch, *ids)
+    await reader.send(FORM, {"row": rows, "verdict": "reject"})
+    await reader.open(f"/inbox/requests/{single}")
+    await reader.send(f"/inbox/requests/{single}/approve", {"revision": "1"})
+    await reader.open("/inbox/reports?days=7")
+    assert "3 of 4 (75 %) were decided in one form with others." in reader.words
+    together, alone = bars(reader.page, "Decisions together and alone")
+    assert (together[0], alone[0]) == ("Together", "Alone")
+    assert re.fullmatch(r"3 of 4 \(75 %\); median \d+ s", together[1])
+    assert re.fullmatch(r"1 of 4 \(25 %\); median \d+ s", alone[1])
+    assert bars(reader.page, "Votes without opening Details")[0][1] == "0 of 4 (0 %)"

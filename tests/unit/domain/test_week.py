@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.domain.observation import ObservedCount
-from agent.domain.reports import Outcomes, Report, Share
+from agent.domain.reports import Decisions, Outcomes, Report, Share
 from agent.domain.week import PolicyUse, WorkNumbers, week_before, week_lines
 from slackbot.cards import week_card
 
@@ -28,6 +28,8 @@ REPORT = Report(
     (),
     Share(5, 36),
     (),
+    Decisions(12, 60.0),
+    Decisions(24, 600.0),
 )
 USE = PolicyUse(
     200,
@@ -39,7 +41,14 @@ USE = PolicyUse(
 WORK = WorkNumbers(attempts=120, doubtful=2, in_doubt=3, grants=5, ending=2)
 NO_USE = PolicyUse(0, (), (), (), ())
 NO_WORK = WorkNumbers(9, 0, 0, 3, 0)
-NO_REPORT = replace(REPORT, waiting_by_age=(0,) * 6, outcomes=Outcomes(approved=2), unread=Share(0, 2))
+NO_REPORT = replace(
+    REPORT,
+    waiting_by_age=(0,) * 6,
+    outcomes=Outcomes(approved=2),
+    unread=Share(0, 2),
+    together=Decisions(),
+    alone=Decisions(2, 60.0),
+)
 
 
 def test_each_number_has_its_whole() -> None:
@@ -49,6 +58,7 @@ def test_each_number_has_its_whole() -> None:
         "expired": "4 of 40 (10 %) requests that ended",
         "in_doubt": "2 of 120 (2 %) attempts that began; 3 calls wait to be settled",
         "unread": "5 of 36 (14 %) votes",
+        "together": "12 of 36 (33 %) decisions",
         "grants": "2 of 5 (40 %) in force",
         "denied": "8 of 200 (4 %) evaluated actions (never: 7 and unmatched: 1)",
         "silent": "6 of 7 (86 %): b, c, d, e and 2 more",
@@ -57,6 +67,7 @@ def test_each_number_has_its_whole() -> None:
     cut = {line.about: line.text for line in week_lines(replace(REPORT, cut=True), USE, WORK)}
     assert cut["expired"].endswith("that ended, the latest only")
     assert cut["unread"].endswith("votes on the latest requests")
+    assert cut["together"].endswith("decisions, the latest only")
     many = replace(USE, observed=tuple(ObservedCount(f"c{n}", "v", judged=1) for n in range(25)))
     assert week_lines(NO_REPORT, many, NO_WORK)[-1].text.endswith("and 5 more")
 
@@ -70,7 +81,7 @@ def test_nothing_is_said_of_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("inbox", "links"),
-    [(None, 0), ("https://signoff.example/inbox", 8), ("http://127.0.0.1:8080/inbox", 0)],
+    [(None, 0), ("https://signoff.example/inbox", 9), ("http://127.0.0.1:8080/inbox", 0)],
 )
 def test_each_line_links_to_its_page(inbox: str | None, links: int) -> None:
     """Where there is an inbox page that cards link to, each line leads to what it counts, of the same days."""
