@@ -58,8 +58,9 @@ async def die_by_form(url: str, folder: Path, *, deaths: Sequence[str]) -> None:
         await until(lambda: _is_over(here), 60.0, here.serve.said)
         written = here.written()
         for lane in lanes:
-            found = await here.rows(_COUNTS.format(lane=lane))
-            assert found == [(CALLS, CALLS, CALLS, CALLS)], (deaths[lane], found)
+            [(asked, *counts)] = await here.rows(_COUNTS.format(lane=lane))
+            assert asked in (CALLS, 2 * CALLS), (deaths[lane], asked)  # Ada may have asked twice
+            assert counts == [asked] * 3, (deaths[lane], asked, counts)
             assert all(written[10 * lane + each] for each in range(CALLS)), (deaths[lane], written)
         assert await here.column(_HIDDEN) == [], "a request that no message shows"
         here._check_messages()
@@ -91,7 +92,7 @@ async def _is_decided(here: Street, lane: int) -> bool:
             form = await here.slack.wait_for(lambda: _form(here), timeout=5.0)
             if form is not None:
                 await grace.submit(form, {VERDICT: "approve"})
-    return await here.column(_DECIDED.format(lane=lane)) == [CALLS]
+    return await here.column(_DECIDED.format(lane=lane)) == [True]
 
 
 def _form(here: Street) -> object:
@@ -104,7 +105,9 @@ async def _is_over(here: Street) -> bool:
 
 _BEGUN = "SELECT 1 FROM agent_run WHERE channel_id = 'C0LANE{lane}'"
 _DECIDED = """
-SELECT count(*) FROM approval_request WHERE channel_id = 'C0LANE{lane}' AND status = 'approved'
+SELECT count(*) > 0 AND bool_and(status = 'approved') AND NOT EXISTS (
+    SELECT FROM agent_run WHERE channel_id = 'C0LANE{lane}' AND status = 'working')
+FROM approval_request WHERE channel_id = 'C0LANE{lane}'
 """
 _COUNTS = """
 SELECT count(DISTINCT r.id), count(DISTINCT v.id), count(DISTINCT d.request_id),
