@@ -136,7 +136,7 @@ def apart(view: RequestView, *, masked: bool = False) -> str | None:
 def together_modal(form: TogetherForm, reader: Person | None = None) -> Json:
     """Return the form. Nothing is chosen but the ticks: sending it decides what is ticked, and only that."""
     rule, count = form.rows[0].rule, len(form.rows)
-    required = [each for each in ON_APPROVAL if any(each in view.rule.reason_required for view in form.rows)]
+    required = reason_required(form)
     effect = "Each is decided by itself, as on its card. The agents and requesters will see the reason."
     if any(view.own_words_exclude(reader) for view in form.rows):
         effect = f"{effect} {OWN_WORDS_EXCLUDE}"
@@ -155,6 +155,11 @@ def together_modal(form: TogetherForm, reader: Person | None = None) -> Json:
     return modal(
         HEADING, rows, close="Cancel", submit="Record", callback=CALLBACK_TOGETHER, carry=_carry(form)
     )
+
+
+def reason_required(form: TogetherForm) -> list[Verdict]:
+    """Return the verdicts that want a reason from at least one of the form's requests."""
+    return [each for each in ON_APPROVAL if any(each in view.rule.reason_required for view in form.rows)]
 
 
 def read_together(view: Mapping[str, Any]) -> SubmittedForm | None:

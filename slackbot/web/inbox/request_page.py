@@ -145,6 +145,10 @@ class RequestContent:
     view: RequestView
 
     @property
+    def given(self) -> int:
+        return status_words.approvals(self.view)
+
+    @property
     def description(self) -> str:
         """Without the command, which the page shows as code."""
         return without_command(self.view.description, self.view.action.arguments)
@@ -230,10 +234,6 @@ class RequestPage(RequestContent):
         rights = f"{int(not self.objection)}{int(not self.approval_objection)}"
         attempt = view.execution.status.value if view.execution else ""
         return f"{view.status.value}.{view.revision}.{len(view.votes)}.{rights}.{attempt}"
-
-    @property
-    def given(self) -> int:
-        return status_words.approvals(self.view)
 
     @property
     def voters(self) -> list[Person]:

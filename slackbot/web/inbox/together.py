@@ -25,6 +25,7 @@ from slackbot.cards.together_form import (
     TogetherForm,
     claim_of,
     read_claim,
+    reason_required,
     summary,
 )
 from slackbot.reviewing.together import FormDecision, Query, decide, open_form
@@ -43,10 +44,14 @@ _ASKED = ("agent", "key", "group", "checkpoint", "tool", "after")
 
 @router.get("/inbox/together")
 async def look(request: Request, who: Signed) -> Response:
-    """The form for the chosen requests, or without a choice for the first of a kind."""
+    """The form for the chosen requests, or without a choice for the first of a kind.
+
+    ``among``: what the list showed, if it was not the beginning of everything.
+    """
     given = request.query_params
     query = {name: given[name][:200] for name in _ASKED if given.get(name)}
-    return await _show(web_context(request), who, query, _ids(given.getlist("id")))
+    chosen = _ids(given.getlist("id")) or _ids(given.getlist("among"))
+    return await _show(web_context(request), who, query, chosen)
 
 
 @router.post("/inbox/together")
@@ -54,7 +59,7 @@ async def send(request: Request, who: Signed, form: Form) -> Response:
     """Cast a vote on each ticked request, within a click's time."""
     ctx = web_context(request)
     rows, verdict = _rows(form), _verdict(form)
-    entered = {name: entered_text(form, name) for name in ("verdict", "choice", "own")}
+    entered = {name: entered_text(form, name) for name in ("verdict", "choice", "own", "next")}
     if verdict is None or not rows or (entered["choice"] and verdict is Verdict.APPROVE):
         problem = NOTHING_TICKED if not rows else NO_VERDICT if verdict is None else ONLY_REJECTS
         return await _again(ctx, who, form, entered, problem)
@@ -74,7 +79,7 @@ async def send(request: Request, who: Signed, form: Form) -> Response:
         outcomes=outcomes,
         summary=summary(outcomes),
         problems=[each for each in outcomes if each.problem is not None],
-        next=_next(parse_qsl(entered_text(form, "next"))),
+        next=_next(parse_qsl(entered["next"])),
     )
 
 
@@ -111,8 +116,9 @@ async def _show(
         rows=[RequestContent(view) for view in rows],
         claims=[claim_of(view) for view in rows],
         names=await ctx.slack.directory.names(people),
-        next=_next(_rest(form, left, chosen)),
+        next=_next(parse_qsl(entered["next"]) if entered else _rest(form, left, chosen)),
         own_words_exclude=_own_words_exclude(form, who),
+        required=[VERDICTS[verdict].reason_missing for verdict in reason_required(form)] if form else [],
         entered=entered or {},
         problem=problem,
         ticked=ticked,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent.domain.request import Verdict
+from agent.domain.verdicts import VERDICTS
 from agent.store.outbox import Destination
 from tests.integration.asking import column, rule, write
 from tests.integration.service.conftest import http_house
@@ -183,6 +185,43 @@ async def test_all_that_is_ticked_follows(porch: Porch) -> None:
     assert len(_ROW.findall(reader.page)) == 2
     assert "Refund order 12" in reader.words
     assert "Refund order 13" not in reader.words
+
+
+async def test_what_follows_outlasts_a_mistake(porch: Porch) -> None:
+    """A form that was sent incomplete still leads to the next requests."""
+    await several(porch, 12)
+    reader, rows = await opened(porch)
+    following = re.search(r'name="next" value="([^"]+)"', reader.page)
+    assert following
+    await reader.send(FORM, {"row": rows, "next": unescape(following[1]), "id": [row[:36] for row in rows]})
+    assert "Choose what you decide." in reader.words
+    assert following[0] in reader.page
+
+
+async def test_without_a_choice_a_narrowed_list_stays_narrow(porch: Porch) -> None:
+    """The button of a filtered list opens the form for what that list shows, not for what the filter hides."""
+    await several(porch, 2)
+    other = rule(checkpoint_id="chargebacks")
+    for order in (3, 4):
+        await porch.asked(order, other, description=f"Chargeback {order}", facts={"price": order})
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    assert 'name="among"' not in reader.page
+    await reader.open("/inbox?rule=chargebacks")
+    among = re.findall(r'name="among" value="([^"]+)"', reader.page)
+    await reader.open(FORM, params={"among": among})
+    assert len(_ROW.findall(reader.page)) == 2
+    assert "Chargeback 3" in reader.words
+    assert "Refund order" not in reader.words
+
+
+async def test_a_reason_that_is_required_is_asked_for(porch: Porch) -> None:
+    """The form says beforehand which decision wants a reason, and how many approvals there are."""
+    ids = await several(porch, 2, rule(reason_required=("reject",), approvals_required=2))
+    reader, _ = await opened(porch, *ids)
+    assert "optional" not in reader.words
+    assert "0 of 2 approvals" in reader.words
+    assert VERDICTS[Verdict.REJECT].reason_missing in reader.words
 
 
 async def test_the_record_says_what_came_together(porch: Porch) -> None:
