@@ -230,7 +230,7 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current
 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
 """)
 TAKE_ASKED = text("""
-SELECT id FROM tool_call WHERE id = ANY (ARRAY(
+SELECT id AS call_id FROM tool_call WHERE id = ANY (ARRAY(
     SELECT call_id FROM approval_request
     WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
 ORDER BY id FOR NO KEY UPDATE

@@ -130,17 +130,21 @@ async def lock(
     calls = found.pop() if claims else []
     *taken, read = found
     locked, chains = audit.ids_and_heads(taken)
+    locked_calls = {row.call_id for each in taken for row in each if getattr(row, "call_id", None)}
     held = any(getattr(row, "held", False) for each in taken for row in each)
     to_claim = {row.request_id: _asked_call(row) for row in calls if held and row.run_id in locked}
     return {
         row.id: _reviewed(row, chains[request_subject(row.id)], to_claim.get(row.id))
         for row in read
-        if _is_locked(row, locked, chains)
+        if _is_locked(row, locked, locked_calls, chains)
     }
 
 
-def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) -> bool:
-    of_call = row.status != RequestStatus.WAITING or row.call_id in locked
+def _is_locked(
+    row: Row[Any], locked: Collection[UUID], locked_calls: Collection[UUID], heads: Collection[str]
+) -> bool:
+    """Calls are told apart: that of a program's question has the id of its request."""
+    of_call = row.status != RequestStatus.WAITING or row.call_id in locked_calls
     return row.id in locked and of_call and request_subject(row.id) in heads
 
 
@@ -204,20 +208,19 @@ WITH switch AS MATERIALIZED (
     ORDER BY r.id FOR NO KEY UPDATE OF r SKIP LOCKED
 ), call AS MATERIALIZED (
     SELECT c.id FROM tool_call AS c WHERE c.id = ANY (ARRAY(
-        SELECT call_id FROM approval_request
-        WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
-      AND (SELECT count(*) FROM request) >= 0
+        SELECT call_id FROM approval_request WHERE id = ANY (ARRAY(SELECT id FROM request)) AND status = 'waiting'))
     ORDER BY c.id FOR NO KEY UPDATE OF c SKIP LOCKED
 ), head AS MATERIALIZED (
     SELECT h.subject, h.seq, h.hash FROM audit_head AS h
     WHERE h.subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[])))) AND (SELECT count(*) FROM call) >= 0
     ORDER BY h.subject FOR NO KEY UPDATE OF h SKIP LOCKED
 )
-SELECT CAST(NULL AS uuid) AS id, CAST(NULL AS boolean) AS held, subject, seq, hash FROM head
-UNION ALL SELECT NULL, held, NULL, NULL, NULL FROM switch
-UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM run
-UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM request
-UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM call
+SELECT CAST(NULL AS uuid) AS id, CAST(NULL AS uuid) AS call_id, CAST(NULL AS boolean) AS held,
+       subject, seq, hash FROM head
+UNION ALL SELECT NULL, NULL, held, NULL, NULL, NULL FROM switch
+UNION ALL SELECT id, NULL, NULL, NULL, NULL, NULL FROM run
+UNION ALL SELECT id, NULL, NULL, NULL, NULL, NULL FROM request
+UNION ALL SELECT NULL, id, NULL, NULL, NULL, NULL FROM call
 """)
 _READ = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[]))), ARRAY(SELECT unnest(CAST(:nonces AS text[]))))

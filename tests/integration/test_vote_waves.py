@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import psycopg
 import pytest
 
@@ -9,10 +11,23 @@ from agent.database.address import Address
 from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Place, RequestStatus
+from agent.usecases import policy, requests
 from agent.usecases.requests import VoteOutcome, count_votes
 from agent.usecases.waves import SKIPPED
 from tests.integration import invariants
-from tests.integration.asking import GRACE, LINUS, ask, ballot, column, reviewer, rule, write
+from tests.integration.asking import (
+    GRACE,
+    LINUS,
+    Asked,
+    ask,
+    asked_as,
+    ballot,
+    column,
+    programs_question,
+    reviewer,
+    rule,
+    write,
+)
 
 
 async def test_votes_on_different_requests_are_counted_together(database: Database) -> None:
@@ -47,6 +62,7 @@ async def test_votes_on_different_requests_are_counted_together(database: Databa
     assert await invariants.broken(database) == []
 
 
+@pytest.mark.parametrize("asks", ["a run", "a program"])
 @pytest.mark.parametrize(
     "held",
     [
@@ -57,10 +73,10 @@ async def test_votes_on_different_requests_are_counted_together(database: Databa
     ids=["request", "call", "head"],
 )
 async def test_a_request_that_somebody_holds_delays_no_other_vote(
-    database: Database, database_url: str, held: str
+    database: Database, database_url: str, held: str, asks: str
 ) -> None:
     """A ballot whose request, call or chain is locked is left out of the wave, unwritten, and counts alone."""
-    free, busy = await ask(database), await ask(database)
+    free, busy = await ask(database), await (ask if asks == "a run" else _ask_by_program)(database)
     ballots = [ballot(busy, reviewer(GRACE)), ballot(free, reviewer(GRACE))]
     async with await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder:
         await holder.execute(held, {"request": busy.request_id, "call": busy.call_id})
@@ -70,6 +86,13 @@ async def test_a_request_that_somebody_holds_delays_no_other_vote(
         assert await column(database, "SELECT request_id FROM vote") == [free.request_id]
         await holder.rollback()
     assert await count_votes(database, ballots[:1], wait=True) == [VoteOutcome(RequestStatus.APPROVED, 1, 0)]
+
+
+async def _ask_by_program(db: Database) -> Asked:
+    """The id of its call is that of the request."""
+    new = programs_question(rule(), policy_epoch=await policy.epoch_in_force(db))
+    opened = await requests.open(db, new)
+    return await asked_as(db, opened.request_id, opened.request_id, UUID(int=0))
 
 
 async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> None:
