@@ -30,7 +30,6 @@ from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
 from slackbot.cards.more_form import more_modal
 from slackbot.cards.question import (
     answer_in_words,
-    offered,
     question_errors,
     question_modal,
     read_question_modal,

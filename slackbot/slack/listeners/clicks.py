@@ -28,7 +28,6 @@ from slackbot.cards import (
     ACTION_REVOKE_LISTED,
     ACTION_VOTE,
     more_modal,
-    offered,
     question_modal,
     vote_modal,
 )
@@ -97,12 +96,13 @@ async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any
 
 
 async def _choose(at: int, ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    """One press on an option is the answer."""
+    """One press on an option is the answer. Its number counts: masked, as on the card, it may be shorter or longer."""
     view = await card_of(ctx, click)
-    options = offered(view.answer_form) if view.answer_form else ()
-    if view.answer_form is None or at >= len(options):
+    form = view.answer_form
+    options = form.fields[0].options if form and form.is_choice else ()
+    if form is None or at >= len(options):
         return OLD_BUTTON
-    vote = click.vote(Verdict.ANSWER, click.path, answer=view.answer_form.read(options[at]))
+    vote = click.vote(Verdict.ANSWER, click.path, answer=form.read(options[at]))
     voted = await votes.cast_vote(ctx.votes, ctx.directory, vote)
     details.show_change(ctx, click, body)
     if voted.repeated and voted.status is RequestStatus.WAITING:

@@ -146,6 +146,17 @@ async def pressed(site: Street, at: int) -> None:
     await site.house.slack.person("U0GRACE").click(cards[-1], ACTION_CHOOSE[at])
 
 
+async def test_a_masked_option_is_pressed_by_its_number(site: Street) -> None:
+    """An option that is a secret is masked on its button, and pressing that button answers with the option."""
+    token = f"eyJhbGciOiJIUzI1NiJ9.{'eyJzdWIiOiIxMjM0NTY3ODkwIn0' * 3}.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV"
+    assert (await asked(site, {"enum": [token, "none"]})).status_code == 201
+    card = await site.house.card()
+    assert token not in str(card)
+    await pressed(site, 0)
+    program = await site.program()
+    assert (await program.get("/pending/r-1")).json()["answer"] == token
+
+
 async def test_the_client_waits_for_an_answer(site: Street) -> None:
     """`ask_for` returns the value that a person chose in Slack, and who; a rejection is an error as with `ask`."""
     secret = await api_keys.create(site.db, "crm", [Scope.REQUEST], by="test", owner=ADA)
