@@ -197,7 +197,7 @@ def hidden_in(view: RequestView) -> Hidden:
     """Values that only their keys, or the checkpoint's `redact`, make secret."""
     found: list[tuple[str, str]] = []
     for root, value in (
-        ("args", view.action.arguments),
+        ("args", _arguments(view)),
         ("facts", view.facts),
         ("facts", view.previous_facts),
         ("args", view.context),
@@ -209,6 +209,14 @@ def hidden_in(view: RequestView) -> Hidden:
         for value in (change.before, change.after):
             found += _changed(change.path, value, view, _nothing).hidden
     return tuple(dict.fromkeys(found))
+
+
+def _arguments(view: RequestView) -> Mapping[str, Any]:
+    """Without a form that people fill in: the name of a field hides what they enter, and not what they are asked."""
+    arguments = view.action.arguments
+    return (
+        {name: arguments[name] for name in arguments if name != "answer"} if view.answer_form else arguments
+    )
 
 
 async def hidden_values(view: RequestView) -> Hidden:

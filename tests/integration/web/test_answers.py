@@ -19,7 +19,8 @@ from agent.usecases import api_keys
 from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
 from signoff.errors import ApiError, CollaborationError, SignoffError
 from signoff.values import Person
-from slackbot.cards import ACTION_CHOOSE
+from slackbot.cards import ACTION_CHOOSE, ACTION_GIVE_ANSWER
+from slackbot.cards.question import FIELD, INPUT
 from tests.integration.asking import column
 from tests.integration.service.conftest import http_house  # noqa: F401
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, until
@@ -155,6 +156,26 @@ async def test_a_masked_option_is_pressed_by_its_number(site: Street) -> None:
     await pressed(site, 0)
     program = await site.program()
     assert (await program.get("/pending/r-1")).json()["answer"] == token
+
+
+async def test_a_secret_field_hides_what_is_entered_and_not_what_is_asked(site: Street) -> None:
+    """A field with a secret's name has its label and options in the form; what people enter is masked for others."""
+    fields = {
+        "old_password": {"type": "string", "title": "The old string"},
+        "credential": {"enum": ["vault", "keyring"], "title": "Kept in"},
+    }
+    assert (await asked(site, {"type": "object", "properties": fields})).status_code == 201
+    card, grace = await site.house.card(), site.house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_GIVE_ANSWER)
+    form = site.house.slack.views("U0GRACE")[-1]
+    for words in ("The old string", "Kept in", "vault", "keyring"):
+        assert words in str(form), words
+    given = {f"{FIELD}0/{INPUT}": "hunter2 hunter2", f"{FIELD}1/{INPUT}": "1"}
+    assert (await grace.submit(form, given)).error is None
+    program, reviewer = await site.program(), await site.reviewer()
+    own, others = [(await each.get("/pending/r-1")).json()["answer"] for each in (program, reviewer)]
+    assert own == {"old_password": "hunter2 hunter2", "credential": "keyring"}
+    assert "hunter2" not in str(others)
 
 
 async def test_the_client_waits_for_an_answer(site: Street) -> None:
