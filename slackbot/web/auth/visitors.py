@@ -20,8 +20,8 @@ from slackbot.web.http.bodies import read_form
 from slackbot.web.http.context import WebContext, web_context
 
 NAME = "signoff_session"
-MAX_FIELDS = 300
-"""Per form; the largest edit form has about eighty."""
+MAX_FIELDS = 1100
+"""Per form; in ten lists of a hundred options each, all may be ticked."""
 
 
 class NotSignedIn(SignoffError):

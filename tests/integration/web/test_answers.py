@@ -268,6 +268,22 @@ async def test_own_words_on_the_page(porch: Porch) -> None:  # noqa: F811
     assert view.answer == "the moon"
 
 
+async def test_everything_may_be_ticked(porch: Porch) -> None:  # noqa: F811
+    """The page takes the fullest form that can be asked for: ten lists of a hundred options, each ticked."""
+    options = [f"option {number}" for number in range(100)]
+    fields = {f"list {number}": {"type": "array", "items": {"enum": options}} for number in range(10)}
+    form = AnswerForm.of({"type": "object", "properties": fields})
+    request_id = await porch.asked(7, answer_form=form)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open(f"/inbox/requests/{request_id}")
+    ticked = {f"f{at}": [*map(str, range(100))] for at in range(10)}
+    sent = await reader.send(f"/inbox/requests/{request_id}/answer", {"revision": "1", **ticked})
+    assert sent.status_code == 303, sent.text
+    view = await porch.house.db.read(views.request_view, UUID(request_id))
+    assert view is not None
+    assert view.answer == dict.fromkeys(fields, options)
+
+
 async def test_the_page_counts_equal_answers(porch: Porch) -> None:  # noqa: F811
     """A waiting page says how many answers are alike so far, and what each person said."""
     form = AnswerForm.of(REGION, answers_required=2)
