@@ -9,7 +9,19 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, select, text, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Uuid,
+    any_,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    text,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
@@ -70,18 +82,19 @@ async def requests_page(
     status: RequestStatus | None = None,
     agent: str | None = None,
     since: datetime | None = None,
+    ids: Sequence[UUID] | None = None,
     limit: int = 50,
     most: int = MAX_BYTES,
     after: UUID | None = None,
 ) -> RequestIds:
     """A page of about ``most`` bytes, newest first; ``after``: the previous page's last id."""
-    given = {"principal": principal, "agent": agent, "since": since, "after": after}
+    given = {"principal": principal, "agent": agent, "since": since, "ids": ids, "after": after}
     filters = frozenset(name for name, value in given.items() if value is not None)
     page = _page(status, filters)
     rows = await fetch(connection, page, team=team_id, limit=limit, most=most, **given)
-    ids = [row.id for row in rows]
+    found = [row.id for row in rows]
     has_more = bool(rows) and (rows[0].found == limit or rows[0].found > len(rows))
-    return RequestIds(ids, ids[-1] if has_more else None)
+    return RequestIds(found, found[-1] if has_more else None)
 
 
 OPENED_AS = text("""
@@ -108,6 +121,7 @@ _FILTERS = {
     "principal": _REQUEST.principal == bindparam("principal"),
     "agent": _REQUEST.agent == bindparam("agent"),
     "since": _REQUEST.created_at >= bindparam("since"),
+    "ids": _REQUEST.id == any_(bindparam("ids", type_=ARRAY(Uuid))),
     "after": tuple_(_REQUEST.created_at, _REQUEST.id) < last_position(_REQUEST.created_at),
 }
 

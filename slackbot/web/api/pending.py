@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
@@ -36,13 +37,22 @@ from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.head import is_head
 from slackbot.web.http.idempotency import IDEMPOTENT
-from slackbot.web.http.one_list import ONE_LIST
-from slackbot.web.http.problems import ProblemRaised, documented
+from slackbot.web.http.one_list import one_list
+from slackbot.web.http.problems import ProblemRaised, documented, invalid
 
 router = APIRouter(route_class=StrictRoute, tags=["Requests"])
 
 LONGEST_WAIT = 300
 """Seconds. Many proxies cut connections after a silent minute, but not every caller has one."""
+
+MOST_NAMED = 100
+"""Ids in one address: many proxies cut it at 8 KB."""
+
+Wait = Annotated[
+    Length,
+    Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the decision."),
+    length_schema(0, LONGEST_WAIT),
+]
 
 
 @router.post(
@@ -78,38 +88,55 @@ async def open_request(
     return await review(ctx, await _handed_over(ctx, principal, view), principal)
 
 
-@router.get("/pending", dependencies=[ONE_LIST], responses=documented(401, 403, 422, 429, 503))
+@router.get("/pending", responses=documented(401, 403, 422, 429, 503))
 async def list_requests(
     request: Request,
+    response: Response,
     principal: Lister,
     status: RequestStatus | None = None,
     agent: AgentName | None = None,
     since: Annotated[Moment | None, Query(description="Opened at that time or later.")] = None,
     mine: Annotated[bool, Query(description="Only what this key has opened.")] = False,
+    named: Annotated[
+        list[UUID] | None,
+        Query(alias="id", max_length=MOST_NAMED, description="Only these, by the service's `id`; repeat it."),
+    ] = None,
+    wait: Wait = 0,
     limit: Limit = 50,
     cursor: After = None,
 ) -> Page[ReviewOut]:
     """Requests, newest first: the team's with the scope `read`, otherwise those that this key opened.
 
     A page ends after `limit` items or about a megabyte; `next` is present while there are more. A key gets one list at
-    a time.
+    a time. With `wait` the list comes once all requests named by `id` are decided, or after that time; earlier with
+    `Retry-After`, when the key has as many calls waiting as the service allows.
     """
     ctx = web_context(request)
-    async with ctx.db.connection() as connection:
-        listed = await views.requests_page(
-            connection,
-            ctx.slack.team_id,
-            principal=principal.name if mine or not principal.sees_all else None,
-            status=status,
-            agent=agent,
-            since=since,
-            limit=limit,
-            after=cursor,
-        )
-        found = await views.request_views(connection, listed.ids)
-    if not is_head(request):
-        found = await asyncio.gather(*(_handed_over(ctx, principal, each) for each in found))
-    return page(await reviews(ctx, found), listed.next)
+    opener = principal.name if mine or not principal.sees_all else None
+    if wait:
+        if not named:
+            raise invalid(("query.wait", "needs the `id` of each request to wait for"))
+        with ctx.places.place(request, principal.name) as place:
+            decided = await _all_decided(ctx, opener, named, wait if place.granted else 0)
+        if not decided:
+            place.cut_short(response, stopping=ctx.watch.closing)
+    async with one_list(ctx, principal):
+        async with ctx.db.connection() as connection:
+            listed = await views.requests_page(
+                connection,
+                ctx.slack.team_id,
+                principal=opener,
+                status=status,
+                agent=agent,
+                since=since,
+                ids=named,
+                limit=limit,
+                after=cursor,
+            )
+            found = await views.request_views(connection, listed.ids)
+        if not is_head(request):
+            found = await asyncio.gather(*(_handed_over(ctx, principal, each) for each in found))
+        return page(await reviews(ctx, found, principal), listed.next)
 
 
 @router.get("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
@@ -118,11 +145,7 @@ async def read_request(
     request_id: RequestId,
     principal: Reader,
     response: Response,
-    wait: Annotated[
-        Length,
-        Query(ge=0, le=LONGEST_WAIT, description="How long to wait for the decision."),
-        length_schema(0, LONGEST_WAIT),
-    ] = 0,
+    wait: Wait = 0,
 ) -> ReviewOut:
     """The current state of a request; with `wait`, as soon as it no longer waits.
 
@@ -176,6 +199,30 @@ async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: fl
         recorded = view.recorded
         del view
     return await ctx.snapshots.get(request_id)
+
+
+async def _all_decided(ctx: WebContext, opener: str | None, ids: Sequence[UUID], seconds: float) -> bool:
+    """Whether all are decided within ``seconds``: so one of them is watched, then one of those that are left."""
+    deadline = time.monotonic() + seconds
+    while waiting := await _waiting(ctx, opener, ids):
+        (first, recorded), left = waiting[0], deadline - time.monotonic()
+        if left <= 0 or await ctx.watch.request(first, recorded, left) == str(recorded):
+            return False
+        ids = [request_id for request_id, _ in waiting]
+    return True
+
+
+async def _waiting(ctx: WebContext, opener: str | None, ids: Sequence[UUID]) -> list[tuple[UUID, int]]:
+    """Those that wait, with the number of their audit entries; only this opener's, if one is given."""
+    found = await asyncio.gather(*(ctx.snapshots.get(each) for each in ids))
+    return [
+        (view.id, view.recorded)
+        for view in found
+        if view is not None
+        and view.status is RequestStatus.WAITING
+        and view.team_id == ctx.slack.team_id
+        and opener in (None, view.principal)
+    ]
 
 
 async def _handed_over(ctx: WebContext, principal: Principal, view: RequestView) -> RequestView:

@@ -306,13 +306,15 @@ def page_url(public_url: str | None, request_id: UUID) -> str | None:
     return f"{public_url}/inbox/requests/{request_id}" if public_url else None
 
 
-async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewOut]:
-    """Requests as programs may see them: masked, with URLs."""
+async def reviews(
+    ctx: WebContext, views: Sequence[RequestView], asker: Principal | None = None
+) -> list[ReviewOut]:
+    """Requests as programs may see them: masked, with URLs. Their ``asker`` gets each answer as it was given."""
     clean = [await clean_view(view) for view in views]
     connected = ctx.slack_or_none()
     cards = {view.id: (view.channel_id, view.message_ts) for view in views if view.message_ts}
     known = await connected.permalinks.of(list(cards.values())) if connected and cards else {}
-    return [
+    shown = [
         ReviewOut.of(
             view,
             url=page_url(ctx.public_url, view.id),
@@ -320,10 +322,12 @@ async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewO
         )
         for view in clean
     ]
+    return [
+        each.model_copy(update={"answer": view.answer}) if asker and asker.name == view.principal else each
+        for each, view in zip(shown, views, strict=True)
+    ]
 
 
 async def review(ctx: WebContext, view: RequestView, asker: Principal | None = None) -> ReviewOut:
-    """Return one request as programs may see it: masked, with URLs. Its ``asker`` gets the answer as it was given."""
-    shown = (await reviews(ctx, [view]))[0]
-    own = asker is not None and asker.name == view.principal
-    return shown.model_copy(update={"answer": view.answer}) if own else shown
+    """One of the `reviews`."""
+    return (await reviews(ctx, [view], asker))[0]

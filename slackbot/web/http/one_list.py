@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from fastapi import Depends, Request
 
+from agent.domain.api_keys import Principal
 from slackbot.web.http.api_keys import Reader
-from slackbot.web.http.context import web_context
+from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.problems import retry_later
 
 WAIT = 5.0
 """Seconds to wait for an earlier list."""
 
 
-async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
-    """Raise ProblemRaised (429) while another list of this key is made."""
-    turn = web_context(request).list_turns.setdefault(caller.name, asyncio.Lock())
+@asynccontextmanager
+async def one_list(ctx: WebContext, caller: Principal) -> AsyncIterator[None]:
+    """Raises ProblemRaised (429) while another list of this key is made."""
+    turn = ctx.list_turns.setdefault(caller.name, asyncio.Lock())
     try:
         async with asyncio.timeout(WAIT):
             await turn.acquire()
@@ -30,4 +33,10 @@ async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
         turn.release()
 
 
+async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
+    async with one_list(web_context(request), caller):
+        yield
+
+
 ONE_LIST = Depends(_one_list)
+"""For `dependencies` of a route that is a list from its beginning to its end."""

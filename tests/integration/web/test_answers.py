@@ -322,6 +322,8 @@ async def test_erased_with_its_question(site: Street) -> None:
     await reviewer.decides("r-1", "answered", answer=token)
     program = await site.program()
     assert (await program.get("/pending/r-1")).json()["answer"] == token
+    (listed,) = (await program.get("/pending")).json()["items"]
+    assert listed["answer"] == token
     other = await site.program("auditor", ["read"])
     (shown,) = (await other.get("/pending")).json()["items"]
     assert token not in str(shown)

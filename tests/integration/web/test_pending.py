@@ -15,6 +15,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from agent.domain.api_keys import Principal
 from agent.domain.request_view import RequestView
 from signoff.canonical import canonical_bytes
 from signoff.values import Action, Person
@@ -23,7 +24,7 @@ from slackbot.web.api.generated_description import generated
 from slackbot.web.api.shapes import ReviewOut, reviews
 from slackbot.web.http.context import WebContext
 from tests.integration.asking import column
-from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
+from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown, until
 from tests.patience import promised
 from tests.planted import SECRETS, URL_PASSWORD
 
@@ -180,6 +181,87 @@ async def test_the_wait_ends_at_its_time(site: Street) -> None:
     assert (await program.get("/pending/r-1", params={"wait": 301})).status_code == 422
 
 
+async def test_one_wait_for_several_ends_with_the_last(site: Street) -> None:
+    """A long-poll that names several requests is answered when the last of them is decided, and not before."""
+    program, grace = await site.program(), await site.reviewer()
+    ids = [(await program.ask(f"r-{number}")).json()["id"] for number in range(3)]
+    await program.ask("another")
+    waiting = asyncio.create_task(program.get("/pending", params={"id": ids, "wait": 30}))
+    for each in (ids[1], ids[0]):
+        await grace.decides(each)
+    first = (await program.get("/pending", params={"id": ids[:2], "wait": 30})).json()["items"]
+    assert [each["status"] for each in first] == ["approved", "approved"]
+    assert not waiting.done()
+    await grace.decides(ids[2], "rejected", reason="No")
+    decided = time.monotonic()
+    found = (await waiting).json()["items"]
+    assert time.monotonic() - decided < promised(2)
+    assert [(each["request_id"], each["status"]) for each in found] == [
+        ("r-2", "rejected"),
+        ("r-1", "approved"),
+        ("r-0", "approved"),
+    ]
+    assert all(each["handed_over_at"] for each in found if each["status"] == "approved")
+
+
+async def test_a_wait_for_several_ends_at_its_time(site: Street) -> None:
+    """Nobody decides one of two: the answer comes at the end of the wait, with both."""
+    program = await site.program()
+    ids = [(await program.ask(f"r-{number}")).json()["id"] for number in range(2)]
+    await (await site.reviewer()).decides(ids[0])
+    began = time.monotonic()
+    found = (await program.get("/pending", params={"id": ids, "wait": 0.5})).json()["items"]
+    assert [each["status"] for each in found] == ["waiting", "approved"]
+    assert 0.4 < time.monotonic() - began < 5
+
+
+async def test_a_wait_for_several_takes_one_place(site: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many requests it names, a waiting call counts once; where a key has no place left, it is told when."""
+    program = await site.program()
+    ids = [(await program.ask(f"r-{number}")).json()["id"] for number in range(3)]
+    waiting = asyncio.create_task(program.get("/pending", params={"id": ids, "wait": 30}))
+
+    async def held() -> bool:
+        return site.service._places.held == 1
+
+    await until(held)
+    monkeypatch.setattr(site.service._places, "most", 0)
+    refused = await program.get("/pending", params={"id": ids, "wait": 30})
+    assert (refused.status_code, len(refused.json()["items"])) == (200, 3)
+    assert int(refused.headers["Retry-After"]) >= 1
+    for each in ids:
+        await (await site.reviewer()).decides(each)
+    assert "Retry-After" not in (await waiting).headers
+
+
+async def test_a_list_of_named_requests_has_only_what_the_key_may_see(site: Street) -> None:
+    """Another key's request and an unknown one are in no list, and nobody waits for them."""
+    crm, erp = await site.program(), await site.program("erp")
+    mine, theirs = [(await each.ask()).json()["id"] for each in (crm, erp)]
+    await (await site.reviewer()).decides(mine)
+    ids = [mine, theirs, str(UUID(int=7))]
+    found = (await crm.get("/pending", params={"id": ids, "wait": 30})).json()
+    assert ([each["id"] for each in found["items"]], found["next"]) == ([mine], None)
+    reader = await site.program("reader", ["read"])
+    assert len((await reader.get("/pending", params={"id": ids})).json()["items"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ({"wait": 5}, "query.wait"),
+        ({"id": [str(UUID(int=number)) for number in range(101)]}, "query.id"),
+        ({"id": ["r-1"]}, "query.id.0"),
+    ],
+)
+async def test_a_wait_for_several_names_at_most_a_hundred(
+    site: Street, query: dict[str, Any], path: str
+) -> None:
+    """A wait that names no request, more than a hundred or none of our ids is refused, with the place of the fault."""
+    refused = await (await site.program()).get("/pending", params=query)
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, path)
+
+
 async def test_what_is_taken_back_is_cancelled(site: Street) -> None:
     """DELETE by the key that opened it withdraws, twice is once; others may not; what is decided stays."""
     program, other = await site.program(), await site.program("erp")
@@ -261,11 +343,11 @@ async def test_a_key_gets_one_list_at_a_time(site: Street, monkeypatch: pytest.M
     """A second list of the same key waits, and is finally asked to retry later; other keys get theirs."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewOut]:
+    async def slow(ctx: WebContext, views: Sequence[RequestView], asker: Principal) -> list[ReviewOut]:
         if any(view.principal == "key:crm" for view in views):
             begun.set()
             await go_on.wait()
-        return await reviews(ctx, views)
+        return await reviews(ctx, views, asker)
 
     monkeypatch.setattr("slackbot.web.api.pending.reviews", slow)
     monkeypatch.setattr("slackbot.web.http.one_list.WAIT", 0.05)
