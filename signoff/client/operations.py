@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 from signoff.canonical import canonical_bytes, parse_checked
-from signoff.client.effects import HttpRequest, Operation, Sleep
+from signoff.client.effects import HttpRequest, HttpResponse, Operation, Sleep
 from signoff.client.facts import FactsOrFunction, look_up_to_ask
 from signoff.client.retries import (
     PAUSES,
@@ -28,6 +28,8 @@ from signoff.durations import Duration, seconds_of
 from signoff.errors import ApiError, Conflict, Unreachable
 from signoff.sessions import checked_session
 from signoff.values import Action
+
+T = TypeVar("T")
 
 TIMEOUT = 30.0
 """Seconds that `ask` waits where neither the program nor policy says how long."""
@@ -49,7 +51,7 @@ EARLY = 0.5
 """Seconds before the end of a long poll; a response earlier than that is no end of the wait."""
 
 MOST_AT_ONCE = 100
-"""Questions of one batch."""
+"""Questions of a batch, and requests that one long poll looks at."""
 
 VERSION = "external"
 
@@ -73,14 +75,6 @@ class WaitLimit:
 
 BY_POLICY = WaitLimit.of(None)
 
-Batch = Mapping[str, Any]
-"""What questions share that are asked at once, and so may share a message."""
-
-
-def batch_of(count: int) -> Batch | None:
-    """Return a new batch of so many questions; one alone is none."""
-    return {"id": str(uuid4()), "size": min(count, MOST_AT_ONCE)} if count > 1 else None
-
 
 def ask(
     action: str | None,
@@ -95,7 +89,6 @@ def ask(
     rationale: str | None = None,
     session: str | None = None,
     facts: FactsOrFunction = None,
-    batch: Batch | None = None,
 ) -> Operation[Approval]:
     """Ask people to approve an action, and wait for their decision.
 
@@ -105,7 +98,7 @@ def ask(
     decided or not. ``session`` names the conversation (1 to 200 characters without control characters): whoever gave
     their own words in it does not approve alone what follows in it. ``facts`` is what the program itself knows about
     the arguments, or a function of them that looks it up; policy reads it as `facts.…`. It needs a key of scope
-    `facts`. If the function fails, people are asked. ``batch`` (`batch_of`) is shared with questions asked at once.
+    `facts`. If the function fails, people are asked.
 
     Raises TimeoutError after ``timeout`` ("72h", or seconds) without a decision, and withdraws the request unless it
     has a key. Without ``timeout`` it waits until the request expires, if policy sets a timeout, and else for 30 s.
@@ -127,7 +120,6 @@ def ask(
         rationale=rationale,
         session=session,
         facts=facts,
-        batch=batch,
         patience=max(limit.seconds, 1.0),
     )
     if isinstance(asked, Approval):
@@ -234,29 +226,26 @@ def submit(
     session: str | None = None,
     facts: FactsOrFunction = None,
     patience: float = PATIENCE,
-    batch: Batch | None = None,
 ) -> Operation[Review | Approval]:
     """Ask people as `ask` does, without waiting: returns the request, or an Approval if policy requires none.
 
-    Use `get` to look again, and `concluded` to turn a decided request into an approval. ``batch``
-    (`batch_of`) is shared with questions asked at once. Raises ApiError, Conflict,
+    Use `get` to look again, and `concluded` to turn a decided request into an approval. Raises ApiError, Conflict,
     MalformedArguments, ValueError and Unreachable.
     """
-    arguments = as_judged(arguments)
-    body = _question(action, arguments, description, context, key)
-    optional = {
-        "requester": requester,
-        "agent": agent,
-        "rationale": rationale,
-        "session": checked_session(session),
-        "batch": batch,
-    }
-    body |= {name: value for name, value in optional.items() if value is not None}
-    body |= yield from look_up_to_ask(facts, arguments, action)
+    body = yield from body_of(
+        action,
+        arguments,
+        description=description,
+        context=context,
+        key=key,
+        requester=requester,
+        agent=agent,
+        rationale=rationale,
+        session=session,
+        facts=facts,
+    )
     answer = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)
-    if answer["status"] == "not_required":
-        return Approval("not_required", str(action), arguments, answer["request_id"])
-    return Review.of(answer)
+    return asked_of(body, answer)
 
 
 def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review]:
@@ -274,7 +263,9 @@ def get(request_id: str, *, wait: Duration = 0.0, patience: float = PATIENCE) ->
     deadline = until + patience
     review = Review.of((yield from send_with_retries(HttpRequest("GET", path_of(request_id)), deadline)))
     if review.status == "waiting" and seconds > 0:
-        review = yield from decided(review, until)
+        known = {review.id: review}
+        yield from decided(known, until)
+        [review] = known.values()
     return review
 
 
@@ -317,6 +308,41 @@ def path_of(name: str) -> str:
     return f"/pending/{quote(name, safe='')}"
 
 
+def body_of(
+    action: str | None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    description: str | None = None,
+    context: Any = None,
+    key: str | None = None,
+    requester: str | None = None,
+    agent: str | None = None,
+    rationale: str | None = None,
+    session: str | None = None,
+    facts: FactsOrFunction = None,
+) -> Operation[dict[str, Any]]:
+    """What is sent of a question, with the program's facts. Raises MalformedArguments and ValueError."""
+    arguments = as_judged(arguments)
+    body = _question(action, arguments, description, context, key)
+    optional = {
+        "requester": requester,
+        "agent": agent,
+        "rationale": rationale,
+        "session": checked_session(session),
+    }
+    body |= {name: value for name, value in optional.items() if value is not None}
+    body |= yield from look_up_to_ask(facts, arguments, action)
+    return body
+
+
+def asked_of(body: Mapping[str, Any], answer: Mapping[str, Any]) -> Review | Approval:
+    """What came of the question with this body."""
+    if answer["status"] == "not_required":
+        action, arguments = str(body.get("action")), body.get("arguments", {})
+        return Approval("not_required", action, arguments, answer["request_id"])
+    return Review.of(answer)
+
+
 def _question(
     action: str | None, arguments: Mapping[str, Any], description: str | None, context: Any, key: str | None
 ) -> dict[str, Any]:
@@ -336,56 +362,129 @@ def _question(
     return body
 
 
-def decided(review: Review, deadline: float) -> Operation[Review]:
-    """Return the request once decided or at the deadline. Waits through outages, and says that it waits.
+def decided(known: dict[str, Review], deadline: float) -> Operation[None]:
+    """Wait until all requests are decided, or for the deadline. Waits through outages, and says that it waits.
 
-    A service with many waiting callers, or one that is stopping, answers early and says when to ask again.
+    ``known`` are the requests by their ids, and then what has become of them, also if this raises. A service with many
+    waiting callers, or one that is stopping, answers early and says when to ask again.
     """
     looks = LOOKS_FOR_CARD
-    while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
+    while (waiting := _waiting(known)) and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
-        if not is_said(review):
-            if has_card(review) or looks == 0 or left <= FIRST_LOOK:
-                say_waiting(review)
-            else:  # the card is about to be posted
+        if not all(map(is_said, waiting)):
+            if all(map(has_card, waiting)) or looks == 0 or left <= FIRST_LOOK:
+                say_waiting(waiting)
+            else:  # the cards are about to be posted
                 looks, wait = looks - 1, min(wait, FIRST_LOOK)
-        call = HttpRequest("GET", path_of(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
         asked = time.monotonic()
         try:
-            answer = yield from respond_with_retries(call, deadline)
+            answer = yield from _looked(known, waiting, wait, deadline)
         except Unreachable:
             break
         except ApiError as error:
             if error.status not in TRANSIENT:
                 raise
             break
-        review = Review.of(content_of(answer))
         now = time.monotonic()
-        if review.status == "waiting" and now - asked < wait - min(EARLY, wait / 2):
+        if _waiting(known) and now - asked < wait - min(EARLY, wait / 2):
             pause = random.uniform(1.0, 1.1) * min(asked_to_wait(answer) or 0.0, LONGEST_WAIT)  # noqa: S311 - jitter
             last = deadline - now - PAUSES.first  # when there is time for one more look
             yield Sleep(max(PAUSES.first, min(pause, last)))
-    return review
 
 
-def decided_in_time(review: Review, limit: WaitLimit, began: float) -> Operation[tuple[Review, float]]:
-    """Wait as long as the program says, or policy, whose time begins again with an escalation.
+def _waiting(known: Mapping[str, Review]) -> list[Review]:
+    return [each for each in known.values() if each.status == "waiting"]
 
-    Returns the seconds, too. ``began``: when the program asked, monotonic.
+
+def _looked(
+    known: dict[str, Review], waiting: Sequence[Review], wait: float, deadline: float
+) -> Operation[HttpResponse]:
+    """Look at those that wait with one long poll, and note in ``known`` what has become of them."""
+    several = len(waiting) > 1
+    path = "/pending" if several else path_of(waiting[0].id)
+    named = {"id": [each.id for each in waiting], "limit": str(len(waiting))} if several else {}
+    call = HttpRequest("GET", path, query={**named, "wait": f"{wait:.3f}"}, seconds=wait + 10.0)
+    answer = yield from respond_with_retries(call, deadline)
+    content = content_of(answer)
+    found = [Review.of(each) for each in (content["items"] if several else [content])]
+    while several and content["next"] and len(found) < len(waiting):  # a page ends after about a megabyte
+        rest = {**named, "cursor": content["next"]}
+        content = yield from send_with_retries(HttpRequest("GET", path, query=rest), deadline)
+        found += [Review.of(each) for each in content["items"]]
+    known |= {each.id: each for each in found}
+    if lost := {each.id for each in waiting} - {each.id for each in found}:
+        raise ApiError(404, "not-found", f"the service does not know the request {min(lost)} any more")
+    return answer
+
+
+@dataclass(slots=True)
+class Wait:
+    """A program's wait for one request, as long as it says itself, or policy, whose time begins again if it escalates.
+
+    ``began``: when the program asked, monotonic.
     """
-    by_policy: float | None = review.raw.get("timeout_seconds")
-    if by_policy is None or not limit.policy_first:
-        return (yield from decided(review, began + limit.seconds)), limit.seconds
-    expires_at = None
-    while review.status == "waiting" and review.expires_at != expires_at:
-        expires_at = review.expires_at
-        review = yield from decided(review, time.monotonic() + by_policy + TO_EXPIRE)
-    return review, by_policy
+
+    review: Review
+    limit: WaitLimit
+    began: float
+    by_policy: bool = field(init=False)
+    seconds: float = field(init=False)
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_policy: float | None = self.review.raw.get("timeout_seconds") if self.limit.policy_first else None
+        self.by_policy = by_policy is not None
+        self.seconds = self.limit.seconds if by_policy is None else by_policy
+        self.deadline = self.began + self.seconds
+        if self.by_policy:
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        self.deadline = time.monotonic() + self.seconds + TO_EXPIRE
+
+    @property
+    def goes_on(self) -> bool:
+        return self.review.status == "waiting" and self.deadline > time.monotonic()
+
+    def update(self, review: Review) -> None:
+        """Take over what has become of the request."""
+        if self.by_policy and review.expires_at != self.review.expires_at:
+            self._begin_again()
+        self.review = review
+
+
+def decided_in_time(waits: Sequence[Wait]) -> Operation[None]:
+    """Wait until each request is decided or its own time is over."""
+    for part in parted(waits):
+        while going_on := [each for each in part if each.goes_on]:
+            yield from decided_or_over(going_on)
+
+
+def decided_or_over(waits: Sequence[Wait]) -> Operation[None]:
+    """Wait until all requests are decided, or the time of one is over."""
+    known = {each.review.id: each.review for each in waits}
+    try:
+        yield from decided(known, min(each.deadline for each in waits))
+    finally:
+        for each in waits:
+            each.update(known[each.review.id])
+
+
+def parted(whole: Sequence[T]) -> list[Sequence[T]]:
+    """As many as the service takes at once."""
+    return [whole[first : first + MOST_AT_ONCE] for first in range(0, len(whole), MOST_AT_ONCE)]
 
 
 def decided_or_left(review: Review, limit: WaitLimit, began: float, *, keep: bool) -> Operation[Review]:
-    """`decided_in_time`, or TimeoutError; the request is withdrawn unless ``keep``, or somebody decides just then."""
-    review, seconds = yield from decided_in_time(review, limit, began)
+    """Wait for one request. Raises TimeoutError; see `in_time`."""
+    wait = Wait(review, limit, began)
+    yield from decided_in_time([wait])
+    return (yield from in_time(wait, keep=keep))
+
+
+def in_time(wait: Wait, *, keep: bool) -> Operation[Review]:
+    """The decided request, or TimeoutError; it is then withdrawn unless ``keep``, or somebody decides just then."""
+    review, seconds = wait.review, wait.seconds
     if review.status != "waiting":
         return review
     if keep:
@@ -403,16 +502,21 @@ def decided_or_left(review: Review, limit: WaitLimit, began: float, *, keep: boo
 
 __all__ = [
     "BY_POLICY",
+    "Wait",
     "WaitLimit",
     "answered",
     "ask",
     "ask_for",
-    "batch_of",
+    "asked_of",
+    "body_of",
     "concluded",
     "decided",
     "decided_in_time",
     "decided_or_left",
+    "decided_or_over",
     "get",
+    "in_time",
+    "parted",
     "path_of",
     "pending",
     "submit",

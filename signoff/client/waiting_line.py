@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 from signoff.client.reviews import Review
@@ -29,16 +30,20 @@ def has_card(review: Review) -> bool:
     return bool(review.raw.get("slack_url"))
 
 
-def say_waiting(review: Review) -> None:
-    """Names the card, or the request's page."""
-    if is_said(review):
+def say_waiting(reviews: Sequence[Review]) -> None:
+    """One line for all that are not said, with the card of the first, or its page."""
+    unsaid = [each for each in reviews if not is_said(each)]
+    if not unsaid:
         return
-    _said[review.id] = None
-    if len(_said) > _KEPT:
+    for each in unsaid:
+        _said[each.id] = None
+    for _ in range(len(_said) - _KEPT):
         _said.pop(next(iter(_said)), None)
-    place = review.raw.get("slack_url") or review.raw.get("url")
-    what = shorten(one_line(review.description), MAX_DESCRIPTION)
-    words = f"waiting for people to decide about {what} (request {review.id})"
+    first = unsaid[0]
+    what = shorten(one_line(first.description), MAX_DESCRIPTION)
+    number = f"{len(unsaid)} requests, the first of them " if len(unsaid) > 1 else ""
+    words = f"waiting for people to decide about {number}{what} (request {first.id})"
+    place = first.raw.get("slack_url") or first.raw.get("url")
     line = f"{words}: {one_line(str(place))}" if place else words
     if log.hasHandlers():
         log.info("paused: %s", line)

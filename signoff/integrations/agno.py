@@ -25,7 +25,7 @@ import inspect
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -83,9 +83,8 @@ from signoff.integrations.questions import answer_to
 from signoff.integrations.tool_calls import (
     TIMEOUT,
     CallName,
-    CallOutcome,
+    CallQuestion,
     all_outcomes,
-    ask_about,
     report_outcome,
     shared_id,
     unusable,
@@ -358,12 +357,17 @@ class AgnoApprovals:
         ours = self._open_of(agent)
         earlier = ours.pop(id_of(run), set())
         try:
+            asked = [
+                await self._question(agent, run, each, number[name] == 1, limit)
+                for each, name in zip(waiting, names, strict=True)
+            ]
             outcomes = await all_outcomes(
-                [
-                    partial(self._outcome, agent, run, each, number[name] == 1, limit)
-                    for each, name in zip(waiting, names, strict=True)
-                ],
-                with_facts=self._facts is not None,
+                self._client,
+                asked,
+                session=run.session_id,
+                context=task_of(run),
+                timeout=limit,
+                facts=self._facts,
             )
         finally:
             self._left |= earlier - ours.get(id_of(run), set())
@@ -414,9 +418,9 @@ class AgnoApprovals:
                 error = SignoffError("not begun: the run went on, or stopped, without it")
                 await report_outcome(self._client, each.claim, time.monotonic(), error=error)
 
-    async def _outcome(
+    async def _question(
         self, agent: Runner, run: Run, waiting: RunRequirement, once: bool, limit: WaitLimit
-    ) -> CallOutcome | GivenAnswer:
+    ) -> CallQuestion | Callable[[], Awaitable[GivenAnswer | str]] | str:
         """Agno cannot tell two calls of a turn apart by one id, so it could run one with the arguments of the other."""
         call = cast("ToolExecution", waiting.tool_execution)
         name, given = str(call.tool_name), call.tool_args or {}
@@ -425,7 +429,7 @@ class AgnoApprovals:
         if not once:
             return unusable(name, shared_id(call.tool_call_id))
         if waiting.needs_user_input:
-            return await self._input(agent, run, waiting, limit)
+            return partial(self._input, agent, run, waiting, limit)
         if (read := self._reader_of(agent, waiting, call.tool_name)) is None:
             return f"{name} did not run: it has no guard, so Signoff cannot ask about it"
         try:
@@ -436,16 +440,7 @@ class AgnoApprovals:
         # a run that was sent back to an earlier message has a new one for the same call in the same turn.
         question = CallName(id_of(run), [waiting.id])
         self._open_of(agent).setdefault(id_of(run), set()).add(question.key(name, arguments))
-        return await ask_about(
-            self._client,
-            name,
-            arguments,
-            call=question,
-            session=run.session_id,
-            context=task_of(run),
-            timeout=limit,
-            facts=self._facts,
-        )
+        return CallQuestion(name, arguments, question)
 
     async def _input(
         self, agent: Runner, run: Run, waiting: RunRequirement, limit: WaitLimit

@@ -208,7 +208,7 @@ class DBOSApprovals:
         if isinstance(asked, Approval):
             return {"key": key, "review": None}
         if asked.status == "waiting":
-            say_waiting(asked)
+            say_waiting([asked])
         return _seen(key, asked, None if seconds is None else time.time() + seconds)
 
     def _look(self, key: str, request: str, until: float | None) -> dict[str, Any]:

@@ -23,9 +23,19 @@ except ImportError as error:
     raise missing_framework("LangGraph", "langgraph") from error
 
 from signoff.canonical import canonical_bytes
-from signoff.client import ClaimedAction, GivenAnswer, Review, answered, attempts, concluded, operations
+from signoff.client import (
+    ClaimedAction,
+    GivenAnswer,
+    ProposedAction,
+    Review,
+    answered,
+    attempts,
+    concluded,
+    operations,
+)
 from signoff.client.effects import Operation
 from signoff.client.facts import FACTS_MAX_AGE, FactsFunction, facts_of
+from signoff.client.many import Submitted, submit_many
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.langgraph_interrupts import (
     Claims,
@@ -136,50 +146,62 @@ def _decided(
     """None where policy needs nobody. Raises TimeoutError and UnsupportedInterrupt."""
     limit = _limit(options)
     began = time.monotonic()
-    found: dict[str, Review | GivenAnswer | InterruptRefusal | None] = {}
-    # Forms first: if people cannot be asked for one, nothing else of this pause has been asked.
-    batch = operations.batch_of(len(questions))
-    for each in sorted(questions, key=lambda one: one.answer is None):
-        found[each.key] = yield from _submitted(each, options, max(limit.seconds, 1.0), batch)
+    found = yield from _submitted(questions, options, max(limit.seconds, 1.0))
+    waits = {
+        key: operations.Wait(review, limit, began)
+        for key, review in found.items()
+        if isinstance(review, Review)
+    }
+    yield from operations.decided_in_time([*waits.values()])
+    decided: dict[str, Review | GivenAnswer | InterruptRefusal | None] = {}
     for each in questions:
-        review = found[each.key]
-        if isinstance(review, Review) and review.status == "waiting":
-            review, _ = yield from operations.decided_in_time(review, limit, began)
-        if isinstance(review, Review):
-            found[each.key] = _concluded(each, review)
-    unasked = [each for each in questions if found[each.key] is None and _facts(each, options) is not None]
+        came = waits[each.key].review if each.key in waits else found[each.key]
+        decided[each.key] = _concluded(each, came) if isinstance(came, Review) else came
+    unasked = [each for each in questions if decided[each.key] is None and _facts(each, options) is not None]
     if unasked and time.monotonic() - began > FACTS_MAX_AGE:
-        found |= yield from _decided(unasked, options)
-    return found
+        decided |= yield from _decided(unasked, options)
+    return decided
 
 
 def _submitted(
-    question: InterruptQuestion, options: Options, patience: float, batch: operations.Batch | None
-) -> Operation[Review | InterruptRefusal | None]:
-    if question.unusable is not None:
-        words = unusable(question.action, question.unusable)
-        return InterruptRefusal(words, words, question.unusable)
-    if question.answer is not None:
-        return (yield from _submitted_for(question.answer, question.key, options, patience))
-    try:
-        asked = yield from operations.submit(
-            question.action,
-            question.arguments,
-            description=_short(question.description),
-            context=options.get("context"),
-            key=question.key,
-            requester=options.get("requester"),
-            agent=options.get("agent"),
-            session=options.get("session"),
-            facts=_facts(question, options),
-            batch=batch,
-            patience=patience,
-        )
-    except ApiError as error:
-        if error.kind != "denied":
-            raise
-        return InterruptRefusal(str(error), None, error)
-    return asked if isinstance(asked, Review) else None
+    questions: Sequence[InterruptQuestion], options: Options, patience: float
+) -> Operation[dict[str, Review | InterruptRefusal | None]]:
+    """Ask about all actions of a pause as one batch. Raises UnsupportedInterrupt."""
+    found: dict[str, Review | InterruptRefusal | None] = {}
+    actions = []
+    # Forms first: if people cannot be asked for one, nothing else of this pause has been asked.
+    for each in questions:
+        if each.unusable is not None:
+            words = unusable(each.action, each.unusable)
+            found[each.key] = InterruptRefusal(words, words, each.unusable)
+        elif each.answer is not None:
+            found[each.key] = yield from _submitted_for(each.answer, each.key, options, patience)
+        else:
+            actions.append(each)
+    asked: list[Submitted] = []
+    for part in operations.parted([_proposed(each, options) for each in actions]):
+        asked += yield from submit_many(part, session=options.get("session"), patience=patience)
+    for each, came in zip(actions, asked, strict=True):
+        if isinstance(came, ApiError) and came.kind == "denied":
+            found[each.key] = InterruptRefusal(str(came), None, came)
+        elif isinstance(came, Exception):
+            raise came
+        else:
+            found[each.key] = came if isinstance(came, Review) else None
+    return found
+
+
+def _proposed(question: InterruptQuestion, options: Options) -> ProposedAction:
+    return ProposedAction(
+        question.action,
+        question.arguments,
+        description=_short(question.description),
+        context=options.get("context"),
+        key=question.key,
+        requester=options.get("requester"),
+        agent=options.get("agent"),
+        facts=_facts(question, options),
+    )
 
 
 def _submitted_for(asked: Question, key: str, options: Options, patience: float) -> Operation[Review]:

@@ -63,8 +63,8 @@ from signoff.integrations.tool_calls import (
     UNUSABLE,
     CallName,
     CallOutcome,
+    CallQuestion,
     all_outcomes,
-    ask_about,
     report_outcome,
     shared_id,
     unusable,
@@ -249,14 +249,9 @@ class OpenAIApprovals:
         """
         limit = self._timeout if timeout is None else WaitLimit.of(timeout)
         items = state.get_interruptions()
-        outcomes = await all_outcomes(
-            [
-                partial(
-                    self._outcome, item, CallName(key, _place(state, item)), session or key, context, limit
-                )
-                for item in items
-            ],
-            with_facts=self._facts is not None,
+        asked = [_question(item, CallName(key, _place(state, item))) for item in items]
+        outcomes: list[CallOutcome] = await all_outcomes(
+            self._client, asked, session=session or key, context=context, timeout=limit, facts=self._facts
         )
         for item, outcome in zip(items, outcomes, strict=True):
             if isinstance(outcome, str):
@@ -265,27 +260,6 @@ class OpenAIApprovals:
                 self._decided[_call(key, item.name, item.call_id, item.arguments)] = outcome, limit
                 state.approve(item)
         RUN.set(key)
-
-    async def _outcome(
-        self, item: ToolApprovalItem, call: CallName, session: str, context: Any, limit: WaitLimit
-    ) -> CallOutcome:
-        if (guard := _guard_of(item)) is None:
-            return f"{item.name} did not run: it has no guard, so Signoff cannot ask about it"
-        try:
-            given = parse_arguments(item.arguments or "{}")
-            arguments = guard.types.form(given)
-        except MalformedArguments as error:
-            return unusable(str(item.name), error)
-        return await ask_about(
-            self._client,
-            str(item.name),
-            arguments,
-            call=call,
-            session=session,
-            context=context,
-            timeout=limit,
-            facts=self._facts,
-        )
 
 
 def ask_people(
@@ -317,6 +291,18 @@ def ask_people(
         return f"People answered: {answer.value if options else answer.value['answer']}"
 
     return function_tool(ask_people)
+
+
+def _question(item: ToolApprovalItem, call: CallName) -> CallQuestion | str:
+    """A text says why nobody is asked."""
+    if (guard := _guard_of(item)) is None:
+        return f"{item.name} did not run: it has no guard, so Signoff cannot ask about it"
+    name = str(item.name)
+    try:
+        arguments = guard.types.form(parse_arguments(item.arguments or "{}"))
+    except MalformedArguments as error:
+        return unusable(name, error)
+    return CallQuestion(name, arguments, call)
 
 
 _FREE_TEXT = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}

@@ -68,9 +68,9 @@ from signoff.integrations.tool_calls import (
     TIMEOUT,
     CallName,
     CallOutcome,
+    CallQuestion,
     all_outcomes,
     approval_note,
-    ask_about,
     report_outcome,
     unusable,
 )
@@ -183,17 +183,11 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 "PausedRun(stream.all_messages(), await stream.get_output()).requests"
             )
         limit = self._timeout if timeout is None else WaitLimit.of(timeout)
-        asked: list[Callable[[], Awaitable[CallOutcome | GivenAnswer]]] = [
-            partial(
-                ask_about,
-                self._client,
+        asked: list[CallQuestion | Callable[[], Awaitable[GivenAnswer | str]] | str] = [
+            CallQuestion(
                 call.tool_name,
                 call.args,
-                call=None if key is None else CallName(key, _place(requests, call)),
-                session=session or key,
-                context=context,
-                timeout=limit,
-                facts=self._facts,
+                None if key is None else CallName(key, _place(requests, call)),
             )
             for call in requests.approvals
         ]
@@ -201,7 +195,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         asked += [
             partial(self._ask_for, requests, call, key, session or key, context, limit) for call in questions
         ]
-        outcomes = await all_outcomes(asked, with_facts=self._facts is not None)
+        outcomes = await all_outcomes(
+            self._client, asked, session=session or key, context=context, timeout=limit, facts=self._facts
+        )
         results = DeferredToolResults()
         for call, outcome in zip([*requests.approvals, *questions], outcomes, strict=True):
             if isinstance(outcome, GivenAnswer):

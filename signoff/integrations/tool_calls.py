@@ -1,4 +1,4 @@
-"""A framework's tool call is asked about, and its outcome reported."""
+"""A framework's tool calls of one pause are asked about as one batch, and their outcomes reported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from signoff.canonical import canonical_bytes, parse_arguments
@@ -19,11 +20,12 @@ from signoff.client import (
     AsyncApprovalClient,
     AttemptOutcome,
     ClaimedAction,
+    ProposedAction,
     earlier_outcome,
-    operations,
 )
 from signoff.client.facts import FACTS_MAX_AGE, FactsByTool, facts_of
-from signoff.client.operations import WaitLimit
+from signoff.client.many import Concluded
+from signoff.client.operations import WaitLimit, parted
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.formats import approval_notes
 from signoff.sessions import session_named
@@ -40,10 +42,6 @@ T = TypeVar("T")
 
 CallOutcome = Approval | AttemptOutcome | str
 """An approval, how the call ended before a restart, or why it must not run."""
-
-
-_batch: ContextVar[operations.Batch | None] = ContextVar("batch", default=None)
-"""That of the calls which `all_outcomes` asks about now."""
 
 
 @dataclass(frozen=True)
@@ -63,46 +61,24 @@ class CallName:
         return f"{self.run}:{hashlib.sha256(named).hexdigest()[:40]}"
 
 
-async def ask_about(
-    client: AsyncApprovalClient,
-    tool: str,
-    arguments: str | Mapping[str, Any] | None,
-    *,
-    call: CallName | None,
-    session: str | None,
-    context: Any,
-    timeout: WaitLimit,
-    facts: FactsByTool = None,
-) -> CallOutcome:
-    """Without a name, no answer is a refusal; with one, it raises TimeoutError, and the question stays open.
+@dataclass(frozen=True)
+class CallQuestion:
+    """A call that people are asked about.
 
-    Raises AlreadyClaimed while the call's outcome is unknown, ApiError, Conflict and Unreachable.
+    Without a name, no answer is a refusal; with one, it is a TimeoutError, and the question stays open.
     """
-    try:
-        given = arguments if isinstance(arguments, Mapping) else parse_arguments(arguments or "{}")
-        approval = await client.ask(
-            tool,
-            given,
-            context=context,
-            timeout=timeout,
-            facts=facts_of(facts, tool),
-            session=session_named(session),
-            key=None if call is None else call.key(tool, given),
-            batch=_batch.get(),
+
+    tool: str
+    arguments: str | Mapping[str, Any] | None
+    name: CallName | None
+
+    def proposed(self, context: Any, facts: FactsByTool) -> ProposedAction:
+        """Raises MalformedArguments."""
+        given = (
+            self.arguments if isinstance(self.arguments, Mapping) else parse_arguments(self.arguments or "{}")
         )
-    except CollaborationError as refusal:
-        return f"{tool} was not done: {refusal}"
-    except TimeoutError as silence:
-        if call is not None:
-            raise
-        return f"{tool} was not done: {silence}"
-    except MalformedArguments as error:
-        return unusable(tool, error)
-    except ApiError as error:
-        if error.status != DENIED:
-            raise
-        return f"{tool} was not done: {error}"
-    return (earlier_outcome(await client.get(approval.id)) if approval.id else None) or approval
+        key = None if self.name is None else self.name.key(self.tool, given)
+        return ProposedAction(self.tool, given, context=context, key=key, facts=facts_of(facts, self.tool))
 
 
 def unusable(tool: str, error: SignoffError) -> str:
@@ -117,23 +93,43 @@ def shared_id(call_id: str | None) -> SignoffError:
     )
 
 
-async def all_outcomes(questions: Sequence[Callable[[], Awaitable[T]]], *, with_facts: bool) -> list[T]:
-    """Return the outcomes in order once all are known, or raise the first error.
+async def all_outcomes(
+    client: AsyncApprovalClient,
+    questions: Sequence[CallQuestion | Callable[[], Awaitable[T]] | str],
+    *,
+    session: str | None,
+    context: Any,
+    timeout: WaitLimit,
+    facts: FactsByTool = None,
+) -> list[CallOutcome | T]:
+    """Ask all questions of a pause at once, the calls as one batch; return the outcomes in order once all are known.
 
-    If facts allowed one call without approval and people took long over another, the first is judged again.
+    A function asks for something else, and a text says why nobody is asked. If facts allowed a call without approval
+    and people took long over another, it is judged again. Raises the first error: AlreadyClaimed while a call's outcome
+    is unknown, ApiError, Conflict, TimeoutError and Unreachable.
     """
     began = time.monotonic()
-    outcomes: list[T] = []
-    token = _batch.set(operations.batch_of(len(questions)))
+    calls = [each for each in questions if isinstance(each, CallQuestion)]
+    others = [each() for each in questions if not isinstance(each, CallQuestion | str)]
+    answering = asyncio.gather(*others, return_exceptions=True)
     try:
-        found = await asyncio.gather(*(ask() for ask in questions), return_exceptions=True)
-    finally:
-        _batch.reset(token)
-    for each in found:
-        if isinstance(each, BaseException):
-            raise each
-        outcomes.append(each)
-    if not with_facts or time.monotonic() - began <= FACTS_MAX_AGE:
+        decided = await _decided(
+            client, calls, session=session, context=context, timeout=timeout, facts=facts
+        )
+    except BaseException:
+        answering.cancel()
+        raise
+    of_calls, of_others = iter(decided), iter(await answering)
+    outcomes: list[CallOutcome | T] = []
+    for each in questions:
+        if isinstance(each, str):
+            outcomes.append(each)
+            continue
+        came = next(of_calls) if isinstance(each, CallQuestion) else next(of_others)
+        if isinstance(came, BaseException):
+            raise came
+        outcomes.append(came)
+    if facts is None or time.monotonic() - began <= FACTS_MAX_AGE:
         return outcomes
     unasked = [
         number
@@ -141,10 +137,55 @@ async def all_outcomes(questions: Sequence[Callable[[], Awaitable[T]]], *, with_
         if isinstance(outcome, Approval) and outcome.status == "not_required"
     ]
     if unasked:
-        again = await all_outcomes([questions[number] for number in unasked], with_facts=True)
+        again = await all_outcomes(
+            client,
+            [questions[number] for number in unasked],
+            session=session,
+            context=context,
+            timeout=timeout,
+            facts=facts,
+        )
         for number, outcome in zip(unasked, again, strict=True):
             outcomes[number] = outcome
     return outcomes
+
+
+async def _decided(
+    client: AsyncApprovalClient,
+    calls: Sequence[CallQuestion],
+    *,
+    session: str | None,
+    context: Any,
+    timeout: WaitLimit,
+    facts: FactsByTool,
+) -> list[CallOutcome | BaseException]:
+    """One batch, or several if there are too many calls for one."""
+    proposed: dict[int, ProposedAction] = {}
+    decisions: dict[int, Concluded] = {}
+    for number, call in enumerate(calls):
+        try:
+            proposed[number] = call.proposed(context, facts)
+        except MalformedArguments as error:
+            decisions[number] = error
+    ask = partial(client.ask_many, timeout=timeout, session=session_named(session))
+    decided = await asyncio.gather(*(ask(part) for part in parted([*proposed.values()])))
+    decisions |= zip(proposed, chain.from_iterable(decided), strict=True)
+    outcomes = (_outcome(client, call, decisions[number]) for number, call in enumerate(calls))
+    return await asyncio.gather(*outcomes, return_exceptions=True)
+
+
+async def _outcome(client: AsyncApprovalClient, call: CallQuestion, decision: Concluded) -> CallOutcome:
+    """Raises AlreadyClaimed, and every error that is no refusal."""
+    if isinstance(decision, Approval):
+        earlier = earlier_outcome(await client.get(decision.id)) if decision.id else None
+        return earlier or decision
+    if isinstance(decision, MalformedArguments):
+        return unusable(call.tool, decision)
+    denied = isinstance(decision, ApiError) and decision.status == DENIED
+    silence = isinstance(decision, TimeoutError) and call.name is None
+    if isinstance(decision, CollaborationError) or denied or silence:
+        return f"{call.tool} was not done: {decision}"
+    raise decision
 
 
 async def report_outcome(

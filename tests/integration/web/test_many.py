@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from signoff.client import Approval, ProposedAction, Review
+from agent.domain.api_keys import Scope
+from agent.usecases import api_keys
+from signoff.client import Approval, ProposedAction, Review, operations
 from signoff.client.operations import MOST_AT_ONCE
-from signoff.errors import ApiError, CollaborationError
+from signoff.errors import ApiError, ApprovalExpired, CollaborationError
+from slackbot.web.http.places import Places
 from tests.integration.asking import column
-from tests.integration.web.conftest import Program, Street, until
-from tests.integration.web.test_client import Caller, caller, grace, key, kind
+from tests.integration.web.conftest import ADA, Program, Street, until
+from tests.integration.web.test_client import PATIENT, Caller, caller, grace, key, kind, policy
+from tests.warm_python import program
 
-__all__ = ["caller", "grace", "key", "kind"]
+__all__ = ["caller", "grace", "key", "kind", "policy"]
 
 
 def notes(count: int, **more: Any) -> list[ProposedAction]:
@@ -46,6 +52,145 @@ async def test_one_wait_for_several(site: Street, caller: Caller, grace: Program
     ]
     assert "Not this one" in str(results[1])
     assert [each.arguments["count"] for each in results if isinstance(each, Approval)] == [1, 3, 4, 5]
+
+
+async def test_the_wait_for_several_takes_one_connection(
+    site: Street,
+    caller: Caller,
+    grace: Program,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many it asks about, a program holds one long poll, and says once that it waits."""
+    held: list[int] = []
+    add = Places._add
+
+    def counted(places: Places, name: str, number: int) -> None:
+        add(places, name, number)
+        held.append(places.held)
+
+    async def said() -> bool:
+        return any(each.startswith("paused") for each in caplog.messages)
+
+    monkeypatch.setattr(Places, "_add", counted)
+    with caplog.at_level(logging.INFO, "signoff.client"):
+        asking = asyncio.create_task(caller.ask_many(notes(12), timeout=60))
+        asked = await ids(site, 12)
+        await until(said)
+        for each in asked:
+            await grace.decides(each)
+        assert {each.status for each in await asking} == {"approved"}
+    assert set(held) == {0, 1}
+    (line,) = [each for each in caplog.messages if each.startswith("paused")]
+    assert "about 12 requests, the first of them" in line
+
+
+async def test_each_question_has_its_own_time(site: Street, caller: Caller, grace: Program) -> None:
+    """What nobody decides in its own time is withdrawn then, unless it has a key; the others go on waiting."""
+    questions = [
+        ProposedAction("post_note", {"count": 1}, timeout=1),
+        ProposedAction("post_note", {"count": 2}, key="kept", timeout=1),
+        ProposedAction("post_note", {"count": 3}),
+    ]
+    asking = asyncio.create_task(caller.ask_many(questions, timeout=60))
+    last = (await ids(site, 3))[2]
+    await site.house.shows("SELECT array_agg(status::text ORDER BY id) FROM approval_request", BRIEF)
+    assert not asking.done()
+    await grace.decides(last)
+    first, second, third = await asking
+    assert (type(first), type(second), third.status) == (TimeoutError, TimeoutError, "approved")
+    assert ("was withdrawn" in str(first), "stays open under its key kept" in str(second)) == (True, True)
+
+
+BRIEF = ["cancelled", "waiting", "waiting"]
+
+
+@pytest.mark.parametrize("policy", [PATIENT], indirect=True)
+async def test_policy_says_how_long_each_is_waited_for(
+    site: Street, caller: Caller, grace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a timeout of the program each waits until policy lets it expire, an escalation included."""
+    monkeypatch.setattr(operations, "TIMEOUT", 0.2)
+    questions = [ProposedAction(name, {}) for name in ("brief", "escalated", "delete_records")]
+    asking = asyncio.create_task(caller.ask_many(questions))
+    escalated = (await ids(site, 3))[1]
+    await site.house.shows("SELECT count(escalated_at) FROM approval_request", 1)
+    await grace.decides(escalated)
+    brief, decided, silent = await asking
+    assert (type(brief), decided.status, type(silent)) == (ApprovalExpired, "approved", TimeoutError)
+    assert "within 0.2 s; the request was withdrawn" in str(silent)
+
+
+async def test_a_batch_gets_no_more_of_a_keys_calls(site: Street, kind: str) -> None:
+    """Each question counts as one call: what is beyond the key's rate is refused, and asked once it may be again."""
+    slow = await api_keys.create(site.db, "slow", [Scope.REQUEST], by="test", owner=ADA, per_minute=4)
+    caller = Caller(kind, site.url, slow)
+    results = await caller.submit_many(notes(6), patience=0.5)
+    assert [getattr(each, "status", None) for each in results] == ["waiting"] * 4 + [429] * 2
+    await site.write("UPDATE api_key SET per_minute = 600 WHERE name = 'slow' RETURNING id")
+    again = await caller.submit_many(notes(6))
+    assert [each.status for each in again] == ["waiting"] * 6
+    assert [each.id for each in again[:4]] == [each.id for each in results[:4]]
+    await caller.close()
+
+
+async def test_a_revoked_key_ends_the_wait(
+    site: Street, caller: Caller, grace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service refuses the program while it waits: what it knows to be decided stands, the rest has the error."""
+    monkeypatch.setattr(operations, "LONGEST_WAIT", 0.3)
+    asking = asyncio.create_task(caller.ask_many(notes(2), timeout=60))
+    await grace.decides((await ids(site, 2))[0])
+    await site.house.shows("SELECT count(handed_over_at) FROM tool_call", 1)
+    await api_keys.revoke(site.db, "agent", by="test")
+    known, unknown = await asking
+    assert (known.status, type(unknown), unknown.status) == ("approved", ApiError, 401)
+
+
+async def test_facts_are_looked_up_before_the_first_is_asked(site: Street, kind: str) -> None:
+    """A slow look-up does not tear a batch apart: until the last is looked up, nobody has been asked about any."""
+    billing = await api_keys.create(site.db, "billing", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
+    caller, loop, asked = Caller(kind, site.url, billing), asyncio.get_running_loop(), list[int]()
+
+    def facts(count: int) -> dict[str, int]:
+        look = column(site.db, "SELECT count(*) FROM approval_request")
+        asked.extend(asyncio.run_coroutine_threadsafe(look, loop).result(30))
+        return {"twice": 2 * count}
+
+    questions = [ProposedAction("post_note", {"count": n}, facts=facts) for n in range(4)]
+    results = await caller.submit_many(questions)
+    assert [each.raw["facts"] for each in results] == [{"twice": 2 * n} for n in range(4)]
+    assert asked == [0, 0, 0, 0]
+    await caller.close()
+
+
+MANY = """
+import sys
+from signoff import ApprovalClient, ProposedAction
+client = ApprovalClient(sys.argv[1], sys.argv[2])
+notes = [ProposedAction("post_note", {"count": n}, key=f"n-{n}") for n in range(1, 6)]
+print(*(getattr(each, "status", each.__class__.__name__) for each in client.ask_many(notes, timeout=60)))
+"""
+
+
+async def test_a_killed_program_finds_all_its_decisions(
+    site: Street, key: str, grace: Program, tmp_path: Path
+) -> None:
+    """A program killed with `kill -9` while it waits for several finds each decision, and asks nobody again."""
+
+    async def started() -> asyncio.subprocess.Process:
+        command = [*program(tmp_path, MANY), site.url, key]
+        return await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+
+    first = await started()
+    asked = await ids(site, 5)
+    first.kill()
+    await first.wait()
+    for number, each in enumerate(asked):
+        await grace.decides(each, "rejected" if number == 2 else "approved")
+    said, _ = await (await started()).communicate()
+    assert said.decode().split() == ["approved", "approved", "CollaborationError", "approved", "approved"]
+    assert await column(site.db, "SELECT count(*) FROM approval_request") == [5]
 
 
 async def test_several_share_a_message(site: Street, caller: Caller) -> None:
