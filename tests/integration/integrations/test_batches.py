@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import json
+from asyncio.subprocess import Process
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
-from signoff.client import ApprovalClient
-from signoff.integrations.langchain import resume_when_decided
-from tests.integration.asking import column
-from tests.integration.integrations import test_agno, test_openai_agents, test_pydantic_ai
+from tests.integration.asking import column, rows
+from tests.integration.integrations import batch_program
+from tests.integration.integrations.batch_program import FRAMEWORKS, TABLES
 from tests.integration.integrations.conftest import POLICY, Desk
-from tests.integration.integrations.test_langchain import CONFIG, an_agent
 from tests.integration.web.conftest import until
-
-TABLES = ("carts", "logs", "orders", "users")
-TASK = " ".join(f"delete_records table_name={table} count=50" for table in TABLES)
 
 
 @pytest.fixture
@@ -29,65 +24,94 @@ def policy() -> str:
     return POLICY.replace('risk = "high"', 'risk = "medium"')
 
 
-@asynccontextmanager
-async def of_langchain(actors: Desk, _: Path) -> AsyncIterator[tuple[Any, list[Any]]]:
-    done: list[tuple[str, int]] = []
-    agent = an_agent(InMemorySaver(), done, *TABLES)
-    agent.invoke({"messages": [("user", "tidy up")]}, CONFIG)
-    with ApprovalClient(actors.url, actors.key) as client:
-        running = asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout=30)
-        yield asyncio.create_task(running), done
+@dataclass
+class Agent:
+    """A process of its own; `start` again after a kill."""
 
+    actors: Desk
+    framework: str
+    folder: Path
+    database_url: str
 
-@asynccontextmanager
-async def of_pydantic_ai(actors: Desk, _: Path) -> AsyncIterator[tuple[Any, list[Any]]]:
-    agent = test_pydantic_ai.Cleaner(actors)
-    agent.calls = {table: {"table_name": table, "count": 50} for table in TABLES}
-    paused = await agent.paused()
-
-    async def run() -> str:
-        return await agent.go_on(paused, await agent.approvals.answer(paused.requests, key="run"))
-
-    yield asyncio.create_task(run()), agent.deleted
-    await agent.client.close()
-
-
-@asynccontextmanager
-async def of_openai(actors: Desk, path: Path) -> AsyncIterator[tuple[Any, list[Any]]]:
-    agent = test_openai_agents.Cleaner(actors, path)
-    yield agent.begin(TASK), agent.deleted
-    await agent.client.close()
-
-
-@asynccontextmanager
-async def of_agno(actors: Desk, path: Path) -> AsyncIterator[tuple[Any, list[Any]]]:
-    agent = test_agno.Cleaner(actors, path / "runs.db")
-    yield agent.begin(TASK), agent.deleted
-    await agent.client.close()
-
-
-@pytest.mark.parametrize("framework", [of_langchain, of_pydantic_ai, of_openai, of_agno])
-async def test_calls_of_one_pause_share_a_message(actors: Desk, tmp_path: Path, framework: Any) -> None:
-    """Four calls that wait at once are gathered as one batch; the rejected one alone does not run."""
-    async with framework(actors, tmp_path) as (running, done):
-        await actors.asked(4)
-        names = await column(actors.site.db, "SELECT digest FROM card_place WHERE surface = 'channel'")
-        assert len(names) == 4
-        assert len(set(names)) == 1
-        assert names[0] is not None
-        asked = await column(
-            actors.site.db,
-            """SELECT v.arguments ->> 'table_name' || ' ' || r.id FROM approval_request AS r
-               JOIN request_revision AS v ON v.request_id = r.id ORDER BY 1""",
+    async def start(self) -> Process:
+        model = self.actors.site.house.model.base_url
+        where = {"AGENT_DATABASE_URL": self.database_url, "MODEL_URL": model, "AGNO_TELEMETRY": "false"}
+        return await self.actors.run(
+            Path(str(batch_program.__file__)), self.framework, str(self.folder), **where
         )
-        for each in asked:
-            table, request_id = each.split(" ")
-            await actors.decide(request_id, "rejected" if table == "logs" else "approved")
-        await running
-        assert sorted(table for table, _ in done) == ["carts", "orders", "users"]
+
+    async def asked(self) -> dict[str, str]:
+        """The request of each table, in the order in which they were asked."""
+        await self.actors.asked(len(TABLES))
+        sql = """SELECT v.arguments ->> 'table_name', r.id::text FROM approval_request AS r
+                 JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1 ORDER BY r.created_at, r.id"""
+        return {str(row[0]): str(row[1]) for row in await rows(self.actors.site.db, sql)}
+
+    async def decide(self, asked: dict[str, str]) -> None:
+        """Reject one, edit one, and approve the others."""
+        for table, request in asked.items():
+            if table == "logs":
+                await self.actors.decide(request, "rejected", reason="Keep the logs")
+            elif table == "orders":
+                await self.actors.edit(request, {"table_name": "orders", "count": 3})
+            else:
+                await self.actors.decide(request)
 
 
-async def test_a_batch_shares_one_message_in_slack(actors: Desk, tmp_path: Path) -> None:
+DECIDED = [["carts", 50], ["orders", 3], ["users", 50]]
+
+
+async def ended(process: Process) -> dict[str, Any]:
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, err.decode()
+    result: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
+    return result
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def agent(actors: Desk, tmp_path: Path, framework_url: str, request: pytest.FixtureRequest) -> Agent:
+    return Agent(actors, str(request.param), tmp_path, framework_url.replace("+psycopg", ""))
+
+
+async def test_calls_of_one_pause_are_decided_each_by_itself(actors: Desk, agent: Agent) -> None:
+    """Four calls that wait at once are one batch, in the agent's order, and one wait: approved ones run, an edited one
+    with its edit, a rejected one does not and says why.
+    """
+    process = await agent.start()
+    asked = await agent.asked()
+    assert list(asked) == sorted(TABLES)
+    (gathered,) = await column(actors.site.db, "SELECT DISTINCT digest FROM card_place")
+    assert gathered is not None
+
+    async def waits() -> bool:
+        return actors.site.service._places.held == 1
+
+    await until(waits)
+    await agent.decide(asked)
+    result = await ended(process)
+    assert result["done"] == DECIDED
+    assert "Keep the logs" in result["said"]
+    assert await actors.executions() == ["succeeded"] * 3
+
+
+async def test_a_killed_agent_finds_the_verdict_of_each_call(actors: Desk, agent: Agent) -> None:
+    """Killed (kill -9) while it waits for four and started again, it asks nobody again, and each call gets its own."""
+    first = await agent.start()
+    asked = await agent.asked()
+    await actors.decide(asked["users"])
+    first.kill()
+    await first.wait()
+    del asked["users"]
+    await agent.decide(asked)
+    result = await ended(await agent.start())
+    assert result["done"] == DECIDED
+    assert "Keep the logs" in result["said"]
+    assert len(await actors.statuses()) == len(TABLES)
+    assert await actors.executions() == ["succeeded"] * 3
+
+
+@pytest.mark.parametrize("agent", ["langchain"], indirect=True)
+async def test_a_batch_shares_one_message_in_slack(actors: Desk, agent: Agent) -> None:
     """In the channel, four calls of one pause are one message that names all of them."""
     slack = actors.site.house.slack
 
@@ -95,10 +119,10 @@ async def test_a_batch_shares_one_message_in_slack(actors: Desk, tmp_path: Path)
         shown = [str(each["blocks"]) for each in slack.messages("C0REVIEW")]
         return [each for each in shown if "4 requests of" in each]
 
-    async with of_langchain(actors, tmp_path) as (running, _):
-        await actors.asked(4)
-        (message,) = await until(digest)
-        assert all(table in message for table in TABLES)
-        for request_id in await column(actors.site.db, "SELECT id::text FROM approval_request"):
-            await actors.decide(request_id)
-        await running
+    process = await agent.start()
+    asked = await agent.asked()
+    (message,) = await until(digest)
+    assert all(table in message for table in TABLES)
+    for each in asked.values():
+        await actors.decide(each)
+    assert len((await ended(process))["done"]) == len(TABLES)
