@@ -25,9 +25,10 @@ from slackbot.cards import (
 )
 from slackbot.cards.question import FIELD, INPUT, OTHER
 from slackbot.cards.values import CALLBACK_ANSWER
-from tests.integration.asking import TEAM, Asked
+from tests.integration.asking import TEAM, Asked, rule
 from tests.integration.listeners.conftest import House
 from tests.integration.listeners.test_enterprise_grid import HANA, hana_joins
+from tests.integration.on_record import put_terms_on_record
 
 REGION = AnswerForm.of({"enum": ["eu", "us"]})
 ORDER = AnswerForm.of(
@@ -333,3 +334,23 @@ async def test_a_requester_of_the_grid_answers_their_own_question(house: House) 
     assert await answer_of(house, asked.request_id) == ("waiting", None)
     await house.slack.person("U0HANA").click(card, ACTION_CHOOSE[1])
     assert await answer_of(house, asked.request_id) == ("answered", "us")
+
+
+@pytest.mark.parametrize("answerers", [["requester", "reviewers"], ["requester"]])
+async def test_an_escalated_question_is_answered_by_more_people(house: House, answerers: list[str]) -> None:
+    """At its deadline a question for reviewers may be answered by those it is escalated to; any other one expires."""
+    form = AnswerForm.of({"enum": ["eu", "us"]}, answerers=answerers)
+    terms = rule(approvers=("U0GRACE",), on_timeout="escalate", escalate_to=("U0LINUS",)).for_answers(form)
+    asked, card = await house.asked(terms, answer_form=form)
+    linus = house.slack.person("U0LINUS")
+    await linus.click(card, ACTION_CHOOSE[0])
+    assert await answer_of(house, asked.request_id) == ("waiting", None)
+    house.owner.execute("UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
+    await put_terms_on_record(house.db)
+    assert await requests.expire_due(house.db) == 1
+    await linus.click(card, ACTION_CHOOSE[0])
+    escalated = "reviewers" in answerers
+    expected = ("answered", "eu") if escalated else ("expired", None)
+    assert await answer_of(house, asked.request_id) == expected
+    told = house.rows("SELECT count(*) FROM audit_event WHERE event = 'request.escalated'")
+    assert told == [(int(escalated),)]
