@@ -148,9 +148,13 @@ RULES = {
                    date_bin(make_interval(secs => width.seconds), u.at, 'epoch'), -u.amount, -1
             FROM limit_use AS u CROSS JOIN (VALUES (60), (3600), (86400)) AS width (seconds) WHERE u.settled) AS parts
         GROUP BY limit_name, subject, seconds, since HAVING sum(amount) <> 0 OR sum(uses) <> 0""",
-    "a request has a card that is placed or on its way": """
+    "a request has a card that is placed or on its way, or shares one": """
         SELECT r.id FROM approval_request AS r WHERE NOT EXISTS (
-            SELECT 1 FROM delivery AS d WHERE d.request_id = r.id AND d.kind = 'card')""",
+            SELECT 1 FROM delivery AS d WHERE d.request_id = r.id AND d.kind = 'card'
+        ) AND NOT EXISTS (
+            SELECT 1 FROM card_place AS p JOIN delivery AS d ON d.kind = 'digest' AND d.agent = p.digest
+             AND d.team_id = p.team_id AND d.channel_id = p.channel_id
+            WHERE p.request_id = r.id AND p.folded)""",
 }
 _ALL = text(
     " UNION ALL ".join(

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 from agent.database.pools import Database
 from agent.domain.checkpoints import load
 from agent.domain.errors import GrantRefused, LeaseLost, OutdatedPolicy, Refusal, Refused
+from agent.domain.groups import Batch, gathered_in
 from agent.domain.limits import Limit, LimitState, Use
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
@@ -324,15 +325,23 @@ class Machine(RuleBasedStateMachine):
         background=st.booleans(),
         amount=AMOUNT,
         stale=STALE,
+        batched=st.booleans(),
     )
     def is_asked(
-        self, n: int, needed: int, stop: bool, background: bool, amount: Decimal, stale: bool
+        self, n: int, needed: int, stop: bool, background: bool, amount: Decimal, stale: bool, batched: bool
     ) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "new")
         call, state = self.calls[call_id], (LimitState(use_of(amount), NOTHING, NOTHING),)
         judged_by = self.judged_by(stale)
+        gathered = self.gathered(needed, batched)
         new = self.question(
-            call_id, needed, stop, background=background, limits=state, policy_epoch=judged_by
+            call_id,
+            needed,
+            stop,
+            background=background,
+            limits=state,
+            policy_epoch=judged_by,
+            gathered_in=gathered,
         )
         opened = self.do(requests.open(self.db, new))
         if call.state == "new" and not call.unneeded and judged_by != self.epoch:
@@ -349,13 +358,15 @@ class Machine(RuleBasedStateMachine):
         else:
             assert isinstance(opened, Conflict)
 
-    @action(n=ANY, needed=st.integers(1, 2), amount=AMOUNT, stale=STALE)
-    def program_asks(self, n: int, needed: int, amount: Decimal, stale: bool) -> None:
-        """Under one of four names, so that some questions are repeated."""
+    @action(n=ANY, needed=st.integers(1, 2), amount=AMOUNT, stale=STALE, batched=st.booleans())
+    def program_asks(self, n: int, needed: int, amount: Decimal, stale: bool, batched: bool) -> None:
+        """Under one of four names, so that some questions are repeated, in a batch or alone."""
         name, state = f"p{n % 4}", (LimitState(use_of(amount), NOTHING, NOTHING),)
         judged_by = self.judged_by(stale)
+        gathered = self.gathered(needed, batched)
+        terms = self.terms(needed, False)
         new = programs_question(
-            self.terms(needed, False), client_id=name, limits=state, policy_epoch=judged_by
+            terms, client_id=name, limits=state, policy_epoch=judged_by, gathered_in=gathered
         )
         opened = self.do(requests.open(self.db, new))
         if name in self.names:
@@ -395,6 +406,10 @@ class Machine(RuleBasedStateMachine):
         return asking.rule(
             approvals_required=needed, on_reject="stop" if stop else "tell_model", allow_grants=True
         )
+
+    def gathered(self, needed: int, batched: bool) -> str | None:
+        """In the machine's only batch; two approvals have a card of their own."""
+        return gathered_in(Batch("b", 4), self.terms(needed, False), None, 4) if batched else None
 
     def know(self, request_id: UUID, call_id: UUID) -> None:
         call = self.calls[call_id]
