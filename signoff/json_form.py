@@ -21,6 +21,7 @@ from signoff.canonical import MAX_INTEGER, canonical_bytes, parse_checked
 from signoff.errors import MalformedArguments
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 UNSTABLE = "changes each time it is read, so nobody can be asked about it"
 CHANGED = "would become another value when the tool reads it, so it cannot run as it was decided"
@@ -145,6 +146,17 @@ def difference(one: Any, other: Any, path: tuple[int | str, ...] = ()) -> str | 
             if (found := difference(*pair, (*path, index))) is not None:
                 return found
     return shown_path(path)
+
+
+def instance_of(model: type[M], answer: Any) -> M:
+    """What people answered, as the model that asked for it: its own validators may refuse what its schema allows.
+
+    Raises MalformedArguments, without the values, which may be secrets.
+    """
+    try:
+        return model.model_validate_json(canonical_bytes(answer))
+    except ValidationError as error:
+        raise malformed(error) from None
 
 
 def malformed(error: ValidationError) -> MalformedArguments:

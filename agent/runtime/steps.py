@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Generic, Protocol, overload
 from uuid import UUID
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import to_json
+from pydantic import BaseModel
 from typing_extensions import ParamSpec, TypeVar
 
 from agent.domain import checkpoint_fields
@@ -18,7 +17,8 @@ from agent.runtime.agents import Agent
 from agent.runtime.step_tools import Doing
 from agent.runtime.tool import Tool, ToolContext
 from signoff.durations import Duration, seconds_of
-from signoff.errors import CollaborationError, SignoffError, UnusableForm
+from signoff.errors import CollaborationError, MalformedArguments, SignoffError, UnusableForm
+from signoff.json_form import instance_of
 from signoff.values import Person, Risk
 
 P = ParamSpec("P")
@@ -273,7 +273,10 @@ async def ask(
     answer = await _journal().ask_for(asked)
     if not isinstance(form, type) or answer.value is None:
         return answer
-    return replace(answer, value=_of_model(form, answer.value))
+    try:
+        return replace(answer, value=instance_of(form, answer.value))
+    except MalformedArguments as error:
+        raise StepFailed(f"the answer does not fit {form.__name__}: {error}") from None
 
 
 def _form(
@@ -294,14 +297,6 @@ def _form(
     else:
         schema = form.model_json_schema() if isinstance(form, type) else form
     return AnswerForm.of(schema, **terms)
-
-
-def _of_model(model: type[BaseModel], value: Any) -> BaseModel:
-    """A model's own validators may refuse what its schema allows. Raises StepFailed."""
-    try:
-        return model.model_validate_json(to_json(value))
-    except ValidationError as error:
-        raise StepFailed(f"the answer does not fit {model.__name__}: {error}") from None
 
 
 async def sleep(time: Duration) -> None:

@@ -25,7 +25,7 @@ from signoff.client.reviews import Approval, GivenAnswer, Review, Status, answer
 from signoff.client.waiting_line import has_card, is_said, say_waiting
 from signoff.context_limit import fit_to_send
 from signoff.durations import Duration, seconds_of
-from signoff.errors import ApiError, Conflict, Unreachable
+from signoff.errors import ApiError, Conflict, MalformedArguments, SignoffError, Unreachable
 from signoff.sessions import checked_session
 from signoff.values import Action
 
@@ -152,7 +152,8 @@ def ask_for(
     users and groups; by default the requester and the reviewers. So many equal answers are required. An answer
     authorises nothing.
 
-    Waits as `ask` does, and raises what it raises; ValueError if not exactly one of ``options`` and ``form`` is given.
+    Waits as `ask` does, and raises what it raises; ValueError if not exactly one of ``options`` and ``form`` is given,
+    and SignoffError if the model's own validators refuse what its schema allows.
     """
     limit, began = WaitLimit.of(timeout), time.monotonic()
     model = form if hasattr(form, "model_json_schema") else None
@@ -173,11 +174,18 @@ def ask_for(
     if asked.status == "waiting":
         asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
     answer = answered(asked)
-    return (
-        replace(answer, value=model.model_validate(answer.value))
-        if model and answer.value is not None
-        else answer
-    )
+    return answer if model is None or answer.value is None else _of_model(answer, model)
+
+
+def _of_model(answer: GivenAnswer, model: Any) -> GivenAnswer:
+    """Raises SignoffError."""
+    from signoff.json_form import instance_of  # noqa: PLC0415 - needs pydantic
+
+    try:
+        return replace(answer, value=instance_of(model, answer.value))
+    except MalformedArguments as error:
+        words = f"the answer does not fit {model.__name__} (request {answer.id}): {error}"
+        raise SignoffError(words) from None
 
 
 def submit_for(

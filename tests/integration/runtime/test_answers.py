@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agent.domain.answers import AnswerForm
 from agent.domain.checkpoints import load
@@ -56,6 +56,28 @@ async def region(task: str) -> str:
 async def order(task: str) -> str:
     answer = await ask("What do you need?", form=Order)
     return repr(answer.value)
+
+
+class Strict(BaseModel):
+    """Types are not converted, and the model refuses what its schema allows."""
+
+    model_config = ConfigDict(strict=True)
+
+    password: str
+    wanted: date
+
+    @field_validator("password")
+    @classmethod
+    def _is_long(cls, given: str) -> str:
+        if len(given) < 12:
+            raise ValueError("is too short")
+        return given
+
+
+@function_agent
+async def strict(task: str) -> str:
+    answer = await ask("Which password?", form=Strict)
+    return repr(answer.require().wanted)
 
 
 async def answered(
@@ -124,6 +146,20 @@ async def test_a_form_reaches_the_function_as_its_model(stage: Any) -> None:
     await answered(s, run_id, given)
     assert (await s.run(run_id)).answer == repr(Order.model_validate(given))
     assert await s.sql("SELECT own_words FROM answer") == [(True,)]
+
+
+async def test_a_models_own_validators_are_asked(stage: Any) -> None:
+    """A strict model is read from JSON; what its validators refuse fails the run, which never shows what was given."""
+    s = await stage(strict)
+    run_id = await s.go("strict", "x")
+    await answered(s, run_id, {"password": "long enough, really", "wanted": "2027-01-31"})
+    assert (await s.run(run_id)).answer == "datetime.date(2027, 1, 31)"
+    run_id = await s.go("strict", "y")
+    await answered(s, run_id, {"password": "hunter2", "wanted": "2027-01-31"})
+    run = await s.run(run_id)
+    assert run.status is RunStatus.FAILED
+    assert "the answer does not fit Strict: $.password: is too short" in str(run)
+    assert "hunter2" not in str(run)
 
 
 async def test_the_requester_may_answer(stage: Any) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date
 from enum import StrEnum
 from html import unescape
 from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agent.domain.answer_schemas import PERSON
 from agent.domain.answers import AnswerForm
@@ -32,6 +33,21 @@ REGION = {"enum": ["eu", "us"]}
 class Size(StrEnum):
     S = "small"
     L = "large"
+
+
+class Strict(BaseModel):
+    """Types are not converted, and the model refuses what its schema allows."""
+
+    model_config = ConfigDict(strict=True)
+
+    wanted: date
+
+    @field_validator("wanted")
+    @classmethod
+    def _is_late(cls, given: date) -> date:
+        if given.year < 2027:
+            raise ValueError("is too early")
+        return given
 
 
 class Order(BaseModel):
@@ -211,6 +227,24 @@ async def test_the_client_gets_its_model(site: Street) -> None:
     await until(lambda: column(site.db, "SELECT id FROM approval_request"))
     await reviewer.decides("order-1", "answered", answer={"item": "pens", "count": 3, "size": "large"})
     assert await waiting == Order(item="pens", count=3, size=Size.L)
+
+
+async def test_the_clients_model_has_the_last_word(site: Street) -> None:
+    """A strict model is read from JSON, and what its own validators refuse is an error of ours in the program."""
+    secret = await api_keys.create(site.db, "crm", [Scope.REQUEST], by="test", owner=ADA)
+    reviewer = await site.reviewer()
+    async with AsyncApprovalClient(site.url, secret) as client:
+
+        async def ask(wanted: str) -> Any:
+            waiting = asyncio.create_task(client.ask_for("When?", form=Strict, key=wanted, timeout=30))
+            sql = "SELECT id FROM approval_request WHERE client_id = :key"
+            await until(lambda: column(site.db, sql, key=wanted))
+            await reviewer.decides(wanted, "answered", answer={"wanted": wanted})
+            return (await waiting).value
+
+        assert await ask("2027-01-31") == Strict(wanted=date(2027, 1, 31))
+        with pytest.raises(SignoffError, match=r"does not fit Strict .*wanted: is too early"):
+            await ask("2026-01-31")
 
 
 async def test_a_form_that_cannot_be_asked_is_an_error_in_the_program(site: Street) -> None:
