@@ -130,20 +130,20 @@ def read_entry(field: AnswerField, texts: Sequence[str]) -> Any:
 
     Raises UnfitAnswer.
     """
-    first = texts[0] if texts else ""
+    entered = "\n".join(texts)  # several where one is asked for are none of its kind
     match field.kind:
         case FieldKind.ONE_OF:
-            return _option(field, first) if first else None
+            return _option(field, entered) if entered else None
         case FieldKind.SEVERAL_OF:
             return [_option(field, each) for each in texts] or ([] if field.required else None)
         case FieldKind.YES_NO:
-            return {"yes": True, "no": False}.get(first)
+            return {"yes": True, "no": False}.get(entered, entered or None)
         case FieldKind.INTEGER | FieldKind.NUMBER:
-            return _number(first)
+            return _number(entered)
         case FieldKind.TEXT:
-            return "\n".join(texts) if "".join(texts).strip() else None
+            return entered if entered.strip() else None
         case _:
-            return first or None
+            return entered or None
 
 
 def question_errors(view: Mapping[str, Any], form: AnswerForm, unfit: UnfitAnswer) -> dict[str, str]:
@@ -276,6 +276,8 @@ def _number(typed: str) -> Any:
     """What is no number is left to the form, which refuses it."""
     if not typed.strip():
         return None
+    if "_" in typed:  # which Python would read
+        return typed
     try:
         return int(typed)
     except ValueError:

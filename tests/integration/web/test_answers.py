@@ -288,6 +288,24 @@ async def test_the_page_has_the_same_form(porch: Porch) -> None:  # noqa: F811
         assert words in reader.words, words
 
 
+@pytest.mark.parametrize(
+    "entered",
+    [{"f0": "maybe"}, {"f0": ["yes", "no"]}, {"f1": "1_0"}, {"f1": ["1", "2"]}, {"f2": ["0", "1"]}],
+    ids=str,
+)
+async def test_an_entry_of_another_kind_is_refused(porch: Porch, entered: Any) -> None:  # noqa: F811
+    """What a field of the form cannot be is marked, and never read as something else or as left empty."""
+    fields = {"gift": {"type": "boolean"}, "count": {"type": "integer"}, "size": {"enum": ["S", "L"]}}
+    form = AnswerForm.of({"type": "object", "properties": fields})
+    request_id = await porch.asked(7, answer_form=form)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open(f"/inbox/requests/{request_id}")
+    sent = await reader.send(f"/inbox/requests/{request_id}/answer", {"revision": "1", **entered})
+    assert sent.status_code == 422
+    assert "This must be" in reader.words
+    assert await column(porch.house.db, "SELECT id FROM vote") == []
+
+
 async def test_own_words_on_the_page(porch: Porch) -> None:  # noqa: F811
     """An option or own words, not both; the page says which is missing."""
     request_id = await porch.asked(7, answer_form=AnswerForm.of(REGION))
