@@ -190,3 +190,38 @@ async def test_a_message_that_is_given_up_frees_its_requests(office: Office) -> 
     )
     await deliveries.unfold(office.db)
     assert len(await posted(office)) == 5
+
+
+async def flooded(office: Office, batches: int, singles: int) -> None:
+    """Batches of five and single requests of one sender, more than a channel takes: each is shown, once, in order."""
+    office.drains[0] = office.drain(cards_per_minute=10)
+    asked = [
+        each
+        for number in range(batches)
+        for each in await turn(office, 5, first=10 * number, name=f"b{number}")
+    ]
+    asked += [
+        each for number in range(singles) for each in await turn(office, 1, first=number, name=f"s{number}")
+    ]
+    await posted(office)
+    shown = await office.column(
+        """SELECT CASE WHEN p.ts IS NOT NULL AND p.digest IS NULL THEN 'card'
+                       WHEN g.ts IS NOT NULL AND p.ts IS NULL THEN 'group'
+                       WHEN p.folded AND p.digest IS NULL AND EXISTS (SELECT FROM digest_card) THEN 'flood'
+                       ELSE 'nowhere' END
+           FROM card_place AS p LEFT JOIN request_group AS g ON g.name = p.digest WHERE p.surface = 'channel'"""
+    )
+    assert len(shown) == len(asked)
+    assert "nowhere" not in shown
+    assert shown.count("group") % 5 == 0
+    assert len(messages(office)) <= 12  # the limit, the digest, and one posted with its last room
+    order = await office.column(
+        """SELECT g.ts FROM card_place AS p JOIN request_group AS g ON g.name = p.digest
+           JOIN approval_request AS r ON r.id = p.request_id GROUP BY g.ts ORDER BY min(r.created_at)"""
+    )
+    assert order == sorted(order)
+
+
+async def test_a_flood_of_groups_hides_nothing(office: Office) -> None:
+    """Eight batches and twenty cards at once: a channel's worth is posted, and the digest has the rest."""
+    await flooded(office, 8, 20)

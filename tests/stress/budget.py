@@ -18,6 +18,7 @@ SECONDS = {
     "test_a_death_while_people_answer": 400,
     "test_a_death_while_a_program_executes": 200,
     "test_a_death_within_a_limit": 135,
+    "test_a_flood_of_a_thousand_with_groups": 120,
     "test_a_hundred_thousand_judgements_are_made_again_within_a_minute": 10,
     "test_a_revived_worker_writes_nothing": 150,
     "test_a_rolling_restart_resumes_each_run_once": 75,

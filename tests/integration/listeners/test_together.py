@@ -15,7 +15,7 @@ from slackbot.cards import page_value
 from slackbot.cards.together_form import PAGE_OF_TOGETHER
 from slackbot.cards.values import ACTION_DECIDE_TOGETHER, ACTION_OPEN
 from tests.integration import alone
-from tests.integration.asking import GRACE, LINUS, Asked, ask, ballot, reviewer, rule
+from tests.integration.asking import ADA, GRACE, LINUS, Asked, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 from tests.integration.listeners.test_app_home import home
 
@@ -240,3 +240,56 @@ async def test_strangers_get_no_form(house: House) -> None:
         await house.slack.person(user).click(card, ACTION_DECIDE_TOGETHER, stale=True)
         assert "checkboxes" not in str(await house.modal(user, "Decide together"))
     assert await statuses(house, [asked]) == ["waiting"]
+
+
+async def _edited(house: House, asked: Asked) -> None:
+    action = Action("process_refund", "1", {"order_id": 9})
+    edit = Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 9}, None, "slack_edit")
+    await requests.edit(house.db, edit)
+
+
+async def _expired(house: House, asked: Asked) -> None:
+    late = "UPDATE approval_request SET expires_at = created_at + interval '1 microsecond' WHERE id = %s"
+    house.owner.execute(late, (asked.request_id,))
+
+
+async def _withdrawn(house: House, asked: Asked) -> None:
+    assert await requests.withdraw(house.db, asked.request_id, ADA, "Not needed")
+
+
+async def _rejected(house: House, asked: Asked) -> None:
+    await alone.vote(house.db, ballot(asked, reviewer(LINUS), "reject"))
+
+
+async def _without_reviewer(house: House, asked: Asked) -> None:
+    """Only this request is of the group that Grace leaves."""
+    house.slack.workspace.usergroups["S0FINANCE"].users.remove("U0GRACE")
+    house.ctx.directory.forget("S0FINANCE")
+
+
+@pytest.mark.parametrize("happens", [_edited, _expired, _withdrawn, _rejected, _without_reviewer])
+async def test_exactly_what_changed_stays_open(http_house: House, happens: Any) -> None:
+    """Whatever happens to one request before the form is sent, the others are decided, and this one is named."""
+    house, terms = (
+        http_house,
+        rule(approvers=("U0GRACE", "U0LINUS"), allow_edit=True, editor_may_approve=True),
+    )
+    asked = [
+        *await several(house, 2, terms),
+        await ask(
+            house.db, terms.model_copy(update={"approvers": ("S0FINANCE",)}), description="Refund order 3"
+        ),
+        *await several(house, 1, terms),
+    ]
+    form = await opened(house, "U0GRACE")
+    await happens(house, asked[2])
+    said = await decided(house, "U0GRACE", form, {})
+    assert "3 of 4 approved; the others stay as they are" in said
+    assert str(asked[2].request_id) in said
+    found = await statuses(house, asked)
+    assert [*found[:2], found[3]] == ["approved"] * 3
+    assert found[2] != "approved"
+    voted = house.rows(
+        "SELECT count(*) FROM vote WHERE request_id = %s AND user_id = 'U0GRACE'", asked[2].request_id
+    )
+    assert voted == [(0,)]
