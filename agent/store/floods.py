@@ -104,7 +104,8 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
         .where(
             request_group.c.team_id == bindparam("team"), request_group.c.channel_id == bindparam("channel")
         )
-        .where(request_group.c.sender == waiting.c.sender, request_group.c.ts >= _A_MINUTE_AGO)
+        .where(request_group.c.sender == waiting.c.sender)
+        .where(or_(request_group.c.ts >= _A_MINUTE_AGO, request_group.c.ts.is_(None)))
         .scalar_subquery()
     )
     lately = func.coalesce(recent.c.lately, 0) + groups
@@ -200,7 +201,7 @@ WITH digest AS MATERIALIZED (
     SELECT d.team_id, d.channel_id, d.sender, count(*) AS cards
     FROM digest AS d
     JOIN request_group AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.sender = d.sender
-     AND g.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text)
+     AND (g.ts IS NULL OR g.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
     GROUP BY d.team_id, d.channel_id, d.sender
 ), queued AS (
     SELECT d.team_id, d.channel_id, d.sender, count(*) AS cards

@@ -28,7 +28,10 @@ async def form(
 
 
 async def release(connection: Connection, destination: Destination, digest: str) -> list[UUID]:
-    """Give the requests that are gathered under a batch's name, or in a group, cards of their own; return their ids."""
+    """Give the requests that are gathered under a batch's name, or in a group, cards of their own; return their ids.
+
+    The group ends.
+    """
     key = {"team": destination.team_id, "channel": destination.channel_id, "digest": digest}
     return list((await connection.execute(_RELEASE, key)).scalars())
 
@@ -69,7 +72,8 @@ WITH member AS MATERIALIZED (
             WHERE q.team_id = :team AND q.channel_id = :channel AND q.surface = 'channel'
               AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = whose.sender AND q.ts >= since.ts)
          + (SELECT count(*) FROM request_group AS g
-            WHERE g.team_id = :team AND g.channel_id = :channel AND g.sender = whose.sender AND g.ts >= since.ts)
+            WHERE g.team_id = :team AND g.channel_id = :channel AND g.sender = whose.sender
+              AND (g.ts >= since.ts OR g.ts IS NULL))
            AS posts, whose.sender
     FROM whose CROSS JOIN (
         SELECT CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text) AS ts) AS since
@@ -84,6 +88,7 @@ WITH member AS MATERIALIZED (
 SELECT name FROM formed
 """)
 _RELEASE = text("""
+WITH ended AS (DELETE FROM request_group WHERE name = :digest)
 UPDATE card_place SET digest = NULL, folded = false
 WHERE digest = :digest AND team_id = :team AND channel_id = :channel
 RETURNING request_id

@@ -132,7 +132,7 @@ WITH here AS MATERIALIZED (
           AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text)) - (
         SELECT count(*) FROM request_group AS g
         WHERE g.team_id = :team AND g.channel_id = :channel AND g.sender = whose.sender
-          AND g.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
+          AND (g.ts IS NULL OR g.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text)))
 ), stranded AS (
     SELECT FROM card_place AS p
     JOIN delivery AS d ON d.request_id = p.request_id AND d.kind = 'thread_line' AND (d.state = 'pending') IS NOT FALSE

@@ -238,8 +238,11 @@ async def _store_sent(tx: Transaction, outcome: Sent) -> NextMessage | None:
     if stored.expired is not None:
         request_id, there = stored.expired
         outbox.enqueue(tx, [outbox.card(there, request_id)])  # its line can link to the card
-    if ts is not None and due.agent is not None and is_group(due.agent):
-        groups.place(tx, due.agent, ts)
+    if due.agent is not None and is_group(due.agent):
+        if ts is not None:
+            groups.place(tx, due.agent, ts)
+        else:  # none of it waited any more when it was to be posted
+            await _release(tx, due.destination, due.agent)
     elif ts is not None and due.agent is not None and due.newer_digest is None:
         former = await floods.place_digest(tx, due.destination, due.agent, ts)
         if former is not None:

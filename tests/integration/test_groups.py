@@ -223,5 +223,19 @@ async def flooded(office: Office, batches: int, singles: int) -> None:
 
 
 async def test_a_flood_of_groups_hides_nothing(office: Office) -> None:
-    """Eight batches and twenty cards at once: a channel's worth is posted, and the digest has the rest."""
-    await flooded(office, 8, 20)
+    """Twenty batches and twenty cards at once: a channel's worth is posted, and the digest has the rest."""
+    await flooded(office, 20, 20)
+
+
+async def test_a_group_that_is_decided_before_it_is_posted(office: Office) -> None:
+    """If nobody waits any more when a group would be posted, each request has a card with its outcome and its line."""
+    asked = await turn(office, 5)
+    async with office.db.transaction() as tx:
+        name = await groups.form(tx, REVIEWS, "batch:b:refunds", group_from=4, cards_per_minute=10)
+        assert name is not None
+        outbox.enqueue(tx, [outbox.digest(REVIEWS, name)])
+    await office.execute("UPDATE delivery SET state = 'skipped' WHERE agent LIKE 'batch:%'")
+    for each in asked:
+        await alone.vote(office.db, ballot(each, reviewer(GRACE), place=None))
+    assert len(await posted(office)) == 5
+    assert await office.column("SELECT count(*) FROM request_group") == [0]
