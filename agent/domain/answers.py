@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from unicodedata import normalize
 
 from pydantic_core import from_json
 
@@ -207,9 +208,11 @@ class AnswerForm:
 
 def _check_options(field: AnswerField) -> None:
     """Raises UnusableForm for what a person could not choose. Masked options may be alike, and are not chosen from."""
-    if any(says_nothing(each) or len(each) > MAX_TEXT or each != each.strip() for each in field.options):
+    if any(says_nothing(each) or each != each.strip() for each in field.options):
         raise UnusableForm(f"{field.name}: an option is a visible text without blanks at its ends")
-    if len(set(field.options)) != len(field.options):
+    if any(len(each) > MAX_TEXT for each in field.options):
+        raise UnusableForm(f"{field.name}: an option has at most {MAX_TEXT:,} characters")
+    if len({normalize("NFC", each) for each in field.options}) != len(field.options):  # drawn alike
         raise UnusableForm(f"{field.name}: an option stands twice")
 
 

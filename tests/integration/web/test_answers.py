@@ -129,6 +129,8 @@ async def test_an_answer_beside_another_decision_is_refused(site: Street, decisi
             "a: object cannot be asked for",
         ),
         ({"answer": {"enum": []}}, "options are a list of texts"),
+        ({"answer": {"enum": ["x" * 10_001]}}, "an option has at most 10,000 characters"),
+        ({"answer": {"enum": ["caf\u00e9", "cafe\u0301"]}}, "an option stands twice"),
         ({"answers_required": 0}, "answers_required"),
         ({"answerers": ["@finance"]}, "'@finance' is none"),
         ({"answerers": ["requester"]}, "Slack does not confirm who that is"),
