@@ -176,6 +176,19 @@ async def test_a_masked_option_is_pressed_by_its_number(site: Street) -> None:
     assert (await program.get("/pending/r-1")).json()["answer"] == token
 
 
+@pytest.mark.parametrize("rule", ["enum", "pattern"])
+async def test_what_is_wrong_with_an_answer_is_said_masked(site: Street, rule: str) -> None:
+    """Whoever answers reads the form masked, and so the sentences that refuse an answer, which quote it."""
+    token = "xoxb-" + "123456789012-1234567890123-" + "AbCdEfGhIjKlMnOpQrStUvWx"
+    field = {"type": "string", rule: [token] if rule == "enum" else token}
+    await asked(site, {"type": "object", "properties": {"password": field}})
+    refused = await (await site.reviewer()).decide("r-1", "answered", answer={"password": "x"})
+    assert refused.status_code == 422
+    assert refused.json()["problems"]["password"].startswith("This ")
+    assert "redacted slack-token" in refused.text
+    assert token not in refused.text
+
+
 async def test_a_secret_field_hides_what_is_entered_and_not_what_is_asked(site: Street) -> None:
     """A field with a secret's name has its label and options in the form; what people enter is masked for others."""
     fields = {
