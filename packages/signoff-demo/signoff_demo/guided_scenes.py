@@ -353,8 +353,14 @@ MANY = f"/agent run data_manager {' '.join(map(_notification, PEOPLE))}"
 
 
 async def _decide_four(actors: Actors, message: Message) -> None:
+    def last() -> str | None:
+        """The tick of the one that is left."""
+        blocks = [block for form in actors.slack.views(GRACE) for block in form["blocks"]]
+        ticks = (each for each in blocks if each["block_id"].startswith(TICK_BLOCK))
+        return next((each["block_id"] for each in ticks if PEOPLE[-1] in str(each["element"])), None)
+
     await actors.slack.person(GRACE).click(message, ACTION_DECIDE_TOGETHER)
-    await actors.fill_in(GRACE, {f"{TICK_BLOCK}{len(PEOPLE) - 1}/{TICK}": [], VERDICT: "approve"})
+    await actors.fill_in(GRACE, {f"{await actors.slack.wait_for(last)}/{TICK}": [], VERDICT: "approve"})
 
 
 async def _reject_the_last(actors: Actors, _: Message) -> None:
