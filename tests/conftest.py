@@ -27,6 +27,7 @@ from agent.database.failure_log import forget_failures
 from agent.database.pools import Database
 from tests import lock_recorder, other_postgres
 from tests.databases import TEMPLATE, Postgres
+from tests.stress.budget import check_budgets
 from tests.warm_python import WarmPython
 
 settings.register_profile(
@@ -47,6 +48,12 @@ OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 # Some tests hold hundreds of connections; many accounts may open only 1,024 files until they ask for more.
 _, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow tests are deselected
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make stress` would refuse a slow test without a budget; `make test` says so already."""
+    check_budgets(item.name.partition("[")[0] for item in items if item.get_closest_marker("stress"))
 
 
 def pytest_collection_finish() -> None:

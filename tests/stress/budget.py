@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+
+import pytest
 
 SIZE = float(os.environ.get("SIZE", "1"))
 """`make stress SIZE=0.1` plays a tenth of the rounds."""
@@ -23,6 +26,7 @@ SECONDS = {
     "test_a_revived_worker_writes_nothing": 150,
     "test_a_rolling_restart_resumes_each_run_once": 75,
     "test_200_cards_through_an_outage": 20,
+    "test_an_answer_and_a_withdrawal_at_once": 20,
     "test_an_older_worker_beside_this_one": 10,
     "test_every_surface_is_true_after_a_sender_was_killed": 120,
     "test_every_surface_is_true_after_a_storm": 215,
@@ -34,6 +38,7 @@ SECONDS = {
     "test_refusals_at_random_under_load": 90,
     "test_seven_surfaces_agree_within_a_second": 90,
     "test_seven_surfaces_agree_within_ten_seconds_in_a_busy_channel": 225,
+    "test_of_ten_answers_one_counts": 40,
     "test_one_key_cannot_use_up_the_open_files": 60,
     "test_sweeps_that_fail_beside_each_other_are_told_once": 40,
     "test_ten_people_on_two_processes_make_one_decision": 30,
@@ -46,8 +51,15 @@ SECONDS = {
     "test_three_schedulers_expire_each_request_once": 65,
     "test_three_schedulers_expire_ten_thousand_within_a_minute": 50,
     "test_twenty_at_once_take_the_last_unit_once": 30,
+    "test_two_equal_answers_are_of_two_people": 40,
 }
 """Seconds for one case of each test; a test that takes far longer fails."""
+
+
+def check_budgets(names: Iterable[str]) -> None:
+    """Raise UsageError if a test has no time above."""
+    if unknown := sorted(set(names) - set(SECONDS)):
+        raise pytest.UsageError(f"tests/stress/budget.py does not say how long these take: {unknown}")
 
 
 def full(rounds: int) -> int:
