@@ -39,7 +39,7 @@ from agent.database.errors import (
 from agent.database.liveness import give_back, wait_for_returns, watch
 from agent.database.precedence import Precedence
 from agent.database.transaction import DECISION_BUDGET, Listener, Transaction
-from agent.database.wakeups import Wakeups
+from agent.database.wakeups import ANNOUNCE, Wakeups
 from signoff.errors import SignoffError
 
 __all__ = [
@@ -65,8 +65,6 @@ IDLE = 20
 """Seconds: a stopped worker must not keep its locks."""
 
 _LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
-# Announcements need not survive a crash, so nothing waits for the disk.
-_ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)"
 _GRACE = 0.1  # a body that does not wait for the database does not notice the closed connection
 
 
@@ -99,7 +97,7 @@ class Database:
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
         self._listeners: set[Listener] = set()
         self.precedence = Precedence()
-        self.wakeups = Wakeups(self.announce if announces else None)
+        self.wakeups = Wakeups(partial(self.announce, "") if announces else None)
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT, idle_in_transaction_session_timeout=IDLE * 1000)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
@@ -150,7 +148,7 @@ class Database:
     async def transaction(self) -> AsyncIterator[Transaction]:
         """Send what the block collected and commit, or roll back. Raises OutcomeUnknown."""
         connection = await self._checkout(self._writing, POOL_WAIT)
-        async with Transaction(connection, self.address, self._tell, self.wakeups.send).run() as tx:
+        async with self._begin(connection).run() as tx:
             yield tx
 
     @asynccontextmanager
@@ -161,7 +159,7 @@ class Database:
         DatabaseUnavailable (nothing was written), OutcomeUnknown (COMMIT not acknowledged).
         """
         connection = await self._checkout(self._deciding, min(DECISION_POOL_WAIT, deadline - monotonic()))
-        tx = Transaction(connection, self.address, self._tell, self.wakeups.send)
+        tx = self._begin(connection)
         budget = min(DECISION_BUDGET, deadline - monotonic())
         timer = asyncio.get_running_loop().call_later(budget, tx.expire)
         clock = asyncio.timeout(budget + _GRACE)
@@ -219,7 +217,7 @@ class Database:
 
     async def announce(self, topic: str = "", message: str = "") -> None:
         async with self.counting() as connection:
-            await driver_of(connection).execute(_ANNOUNCE, [self._channel(topic), message])
+            await driver_of(connection).execute(ANNOUNCE, [self._channel(topic), message])
 
     def _channel(self, topic: str) -> str:
         """PostgreSQL cuts a longer name where it is listened to, and refuses it where something is announced."""
@@ -280,6 +278,9 @@ class Database:
         )
         watch(engine)
         return engine
+
+    def _begin(self, connection: AsyncConnection) -> Transaction:
+        return Transaction(connection, self.address, self._tell, self.wakeups, self._channel(""))
 
     def _tell(self, request_id: UUID, recorded: int) -> None:
         """The commit stands, whatever a listener raises."""

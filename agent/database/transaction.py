@@ -33,14 +33,13 @@ from agent.database.errors import (
     is_out_of_time,
     refusal,
 )
+from agent.database.failure_log import log_failure
 from agent.database.liveness import abort_reads, give_back
-from agent.database.wakeups import Wakeup
+from agent.database.wakeups import ANNOUNCE, Wakeup, Wakeups
 from agent.database.writes import Writes
 from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
-
-Wake = Callable[[Sequence[Wakeup]], object]
 
 DECISION_BUDGET = 1.2
 """Seconds. With 0.8 s to identify who clicked, this stays below Slack's three."""
@@ -51,13 +50,18 @@ _SAVEPOINT, _RELEASE = text("SAVEPOINT step"), text("RELEASE SAVEPOINT step")
 class Transaction:
     """Reads run at once; other methods collect ``text()`` constants, sent before COMMIT."""
 
-    def __init__(self, connection: AsyncConnection, address: Address, tell: Listener, wake: Wake) -> None:
+    def __init__(
+        self, connection: AsyncConnection, address: Address, tell: Listener, wakeups: Wakeups, channel: str
+    ) -> None:
+        """``channel``: of announcements to other processes."""
         self.connection = connection
         self._raw = driver_of(connection)
         self._address = address
         self._tell = tell
-        self._wake = wake
+        self._announcements = wakeups
+        self._channel = channel
         self._committing = False
+        self._announced = False
         self._expired = False
         self._writes = Writes()
         self._wakeups: dict[Wakeup, None] = {}
@@ -127,16 +131,30 @@ class Transaction:
     async def _send(self, *, commit: bool = False) -> None:
         statements, self._writes = list(self._writes.statements()), Writes()
         begin, last = self.unbegun, self._raw.cursor()
-        async with pipeline(self._raw), self._raw.cursor() as cursor:
-            if begin:
-                await cursor.execute("BEGIN", prepare=False)
-            for statement, parameters in statements:
-                await cursor.execute(sql_of(statement), parameters)
-            if commit:
-                self._committing = True
-                await last.execute("COMMIT", prepare=False)
+        try:
+            async with pipeline(self._raw), self._raw.cursor() as cursor:
+                if begin:
+                    await cursor.execute("BEGIN", prepare=False)
+                for statement, parameters in statements:
+                    await cursor.execute(sql_of(statement), parameters)
+                if commit:
+                    self._committing = True
+                    await last.execute("COMMIT", prepare=False)
+                    await self._announce()
+        except psycopg.Error as error:
+            refused_after_commit = last.statusmessage == "COMMIT" and error.sqlstate is not None
+            if not (self._announced and refused_after_commit):
+                raise
+            log_failure("other processes were not notified", error, action="wakeups.lost")  # they poll
         if commit and last.statusmessage != "COMMIT":
             raise DatabaseError("PostgreSQL answered COMMIT with ROLLBACK")
+
+    async def _announce(self) -> None:
+        """In the round trip of COMMIT and in a transaction of its own, which ends after it."""
+        announcement = self._announcements.announcement(tuple(self._wakeups))
+        if announcement is not None:
+            self._announced = True
+            await self._raw.execute(ANNOUNCE, [self._channel, announcement])
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -191,7 +209,8 @@ class Transaction:
         if self._writes or not self.unbegun:
             await self._send(commit=True)
         self._committing = False
-        self._wake(tuple(self._wakeups))  # before the callbacks: they log
+        if not self._announced:
+            self._announcements.send(tuple(self._wakeups))  # before the callbacks: they log
         for begin in self._start_callbacks:
             begin()
         if self._start_callbacks:
@@ -228,7 +247,7 @@ class Transaction:
         return None
 
     def _unknown(self) -> OutcomeUnknown:
-        self._wake(tuple(self._wakeups))  # polling shows the outcome
+        self._announcements.send(tuple(self._wakeups))  # polling shows the outcome
         return OutcomeUnknown(
             f"lost the database {self._address} during COMMIT: it may or may not be written"
         )

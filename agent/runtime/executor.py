@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
+from typing import cast
 from uuid import UUID
 
 from agent.database.background import start_task
@@ -22,6 +23,7 @@ from agent.database.precedence import Rank
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.errors import OutdatedPolicy
 from agent.runtime.calls import advance_call
+from agent.runtime.immediate_claims import claim_approved
 from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services
 from agent.runtime.work_queue import WorkQueue
@@ -105,7 +107,7 @@ class Executor:
         self._drain_seconds = drain_seconds
         give_way = partial(services.db.precedence.give_way, Rank.LAST)
         self._queues = {
-            WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed, give_way),
+            WakeupKind.CALL: WorkQueue(self._advance_call, concurrency, self._feed, give_way),
             WakeupKind.RUN: WorkQueue(self._advance_run, concurrency, self._feed),
         }
         self._look = Look(services.db, self._agents, policy_epoch=lambda: services.policies.seen)
@@ -118,10 +120,15 @@ class Executor:
         self._heartbeat: asyncio.Task[None] | None = None
         self._leave: list[Callable[[], object]] = []
 
-    async def _advance_run(self, run_id: UUID) -> None:
+    async def _advance_call(self, wakeup: Wakeup) -> None:
+        call_id = cast("UUID", wakeup.key)
+        if wakeup.approved is None or not await claim_approved(self._services, call_id, *wakeup.approved):
+            await advance_call(self._services, call_id)
+
+    async def _advance_run(self, wakeup: Wakeup) -> None:
         """Four people who click without a pause would otherwise wait twice as long for their tools."""
         await self._services.db.precedence.give_way(Rank.TURN)
-        await advance_run(self._services, run_id)
+        await advance_run(self._services, cast("UUID", wakeup.key))
 
     @property
     def alive(self) -> bool:
@@ -176,15 +183,16 @@ class Executor:
             return False
         full = queue.busy
         queue.take(wakeup)
-        return not full or self._announced_recently()
+        if full:
+            self._share()
+        return True
 
-    def _announced_recently(self) -> bool:
-        """Whether work was announced recently; if not, it counts as announced now."""
+    def _share(self) -> None:
+        """Have other processes look for what waits here for a slot."""
         now = monotonic()
-        if self._shared is not None and now - self._shared < SPREAD:
-            return True
-        self._shared = now
-        return False
+        if self._shared is None or now - self._shared >= SPREAD:
+            self._shared = now
+            self._services.db.wakeups.announce()
 
     def _load_policy(self) -> None:
         if self._loading is None or self._loading.done():
@@ -240,8 +248,8 @@ class Executor:
     async def _keep_listening(self) -> None:
         while True:
             try:
-                async for _ in self._services.db.announcements():
-                    self._services.db.wakeups.announced()
+                async for announcement in self._services.db.announcements():
+                    self._services.db.wakeups.hear(announcement)
             except Exception as error:  # meanwhile polling finds announced work
                 log_failure("notifications cannot be received", error, action="announcements.lost")
             await asyncio.sleep(AFTER_FAILURE)

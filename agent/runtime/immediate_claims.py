@@ -1,7 +1,8 @@
-"""Calls that are claimed with their decisions, and whose tools this process starts at once.
+"""Calls that are claimed without a look: with their decisions, or straight after them in another process.
 
 A call is claimed with its decision if this process serves its agent, has a free slot, and needs no lookup or hook
-before the tool begins. Other calls become ready, for ``advance_call``.
+before the tool begins. A process that does none of this names the call to the others, and the first of them claims it
+in one transaction. Other calls stay ready, for ``advance_call``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from agent.runtime.judging.run_calls import as_of_now, proposal_of, would_run
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.work_queue import WorkQueue
-from agent.store.vote_locks import AskedCall
-from agent.usecases.calls import Claim, ClaimTerms
+from agent.store.claimable_calls import ClaimableCall
+from agent.usecases.calls import ApprovedCall, Claim, ClaimTerms
 from agent.usecases.requests import Votes
 from signoff.errors import MalformedArguments
 from signoff.values import Action
@@ -66,28 +67,14 @@ class ImmediateClaims:
         self._calls = calls
         self._slots = slots
         self._asked_at = lease_clock()
-        self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
+        self._judged: dict[UUID, tuple[ClaimableCall, Tool]] = {}
 
-    def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
+    def judge(self, call: ClaimableCall, approved: Action) -> ClaimTerms | None:
         if len(self._judged) == self._slots:
             return None
-        try:
-            tool = _tool_to_run(self._services, call, approved)
-        except OutdatedPolicy:
+        if (tool := _tool_if_covered(self._services, call, approved)) is None:
             return None
-        except Exception:  # the vote counts
-            log.exception("not judged with its decision", action="call.not_judged", call_id=str(call.id))
-            return None
-        if tool is None:
-            return None
-        uses = uses_of(self._services.policy, proposal_of(call.run, tool, approved, Facts()))
-        terms = ClaimTerms(
-            self._services.worker,
-            tool.repeatable,
-            tool.read_only,
-            uses=uses,
-            policy_epoch=call.policy_epoch,
-        )
+        terms = _terms(self._services, call, tool, approved)
         self._judged[terms.execution_id] = call, tool
         return terms
 
@@ -110,7 +97,54 @@ class ImmediateClaims:
         self._calls.release(self._slots)
 
 
-def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool | None:
+async def claim_approved(services: Services, call_id: UUID, run_id: UUID, request_id: UUID) -> bool:
+    """Claim a call that people approved just now, and run its tool. False: it needs a look."""
+    judged: tuple[ClaimableCall, Tool, UUID] | None = None
+
+    def judge(call: ClaimableCall, approved: Action) -> ClaimTerms | None:
+        nonlocal judged
+        if (tool := _tool_if_covered(services, call, approved)) is None:
+            return None
+        terms = _terms(services, call, tool, approved)
+        judged = call, tool, terms.execution_id
+        return terms
+
+    asked_at = lease_clock()
+    try:
+        begun = await services.joint_writes.approved.join(ApprovedCall(call_id, run_id, request_id, judge))
+    except OutcomeUnknown as error:
+        log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
+        if judged is not None:
+            await _run_if_written(services, *judged)
+        return False
+    if begun is None or judged is None:
+        return False
+    await attempts.run_claimed(services, judged[0].run, judged[1], begun.claim, asked_at)
+    return True
+
+
+def _terms(services: Services, call: ClaimableCall, tool: Tool, approved: Action) -> ClaimTerms:
+    return ClaimTerms(
+        services.worker,
+        tool.repeatable,
+        tool.read_only,
+        uses=uses_of(services.policy, proposal_of(call.run, tool, approved, Facts())),
+        policy_epoch=call.policy_epoch,
+    )
+
+
+def _tool_if_covered(services: Services, call: ClaimableCall, approved: Action) -> Tool | None:
+    """Does not raise: the vote counts, and a look says what is wrong."""
+    try:
+        return _tool_to_run(services, call, approved)
+    except OutdatedPolicy:
+        return None
+    except Exception:
+        log.exception("not judged with its decision", action="call.not_judged", call_id=str(call.id))
+        return None
+
+
+def _tool_to_run(services: Services, call: ClaimableCall, approved: Action) -> Tool | None:
     """The tool, if served here, without a hook or lookup, and covered by the approval. Raises OutdatedPolicy."""
     agent = services.registry.find(call.run.agent)
     tool = agent.tool(call.tool) if agent else None
@@ -130,7 +164,7 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
     return None if uncovered(call, approved, would) else tool
 
 
-async def _run_if_written(services: Services, call: AskedCall, tool: Tool, execution_id: UUID) -> None:
+async def _run_if_written(services: Services, call: ClaimableCall, tool: Tool, execution_id: UUID) -> None:
     with suppress(NotFound):  # neither is the vote written
         found = await claims.find_claim(services, call.run_id, call.id, execution_id)
         if found is not None:

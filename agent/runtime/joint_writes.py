@@ -10,7 +10,7 @@ from uuid import UUID
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.usecases import calls, runs
-from agent.usecases.calls import AttemptReport, CallToClaim, Claim
+from agent.usecases.calls import ApprovedCall, AttemptReport, BegunCall, CallToClaim, Claim
 from agent.usecases.runs import LeasedRun, MadeTurn
 from agent.usecases.waves import Wave
 
@@ -28,6 +28,9 @@ class JointWrites:
             calls.ClaimCalls(db).send,
             key=lambda call: call.run_id or call.call_id,
             abandon=self._never_begun,
+        )
+        self.approved: Wave[ApprovedCall, BegunCall | None] = Wave(
+            calls.ClaimApproved(db).send, key=lambda call: call.run_id, abandon=self._approved_never_begun
         )
         self.reports: Wave[AttemptReport, bool] = Wave(
             calls.WriteReports(db).send, key=lambda report: report.claim.run_id or report.claim.call_id
@@ -47,7 +50,13 @@ class JointWrites:
 
     async def finish(self) -> None:
         """Wait, up to ``SETTLING``, also for the release of abandoned claims and leases."""
-        waves: tuple[Wave[Any, Any], ...] = (self.claims, self.reports, self._leases, self.turns)
+        waves: tuple[Wave[Any, Any], ...] = (
+            self.claims,
+            self.approved,
+            self.reports,
+            self._leases,
+            self.turns,
+        )
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLING):
                 await asyncio.gather(*(wave.finish() for wave in waves))
@@ -55,8 +64,15 @@ class JointWrites:
     async def _never_begun(self, call: CallToClaim, claim: Claim | None) -> None:
         """The service stops. A retryable call is retried when its lease has expired; a program claims again."""
         if claim is not None and not call.terms.idempotent and call.terms.claim_hash is None:
-            outcome = calls.undone(claim, "the service stopped before it began")
-            await self.reports.join(AttemptReport(claim, outcome))
+            await self._report_unbegun(claim)
+
+    async def _approved_never_begun(self, _call: ApprovedCall, begun: BegunCall | None) -> None:
+        if begun is not None and not begun.terms.idempotent:
+            await self._report_unbegun(begun.claim)
+
+    async def _report_unbegun(self, claim: Claim) -> None:
+        outcome = calls.undone(claim, "the service stopped before it began")
+        await self.reports.join(AttemptReport(claim, outcome))
 
     async def _give_back(self, _run_id: UUID, leased: LeasedRun | None) -> None:
         """The service stops: another worker may make the turn at once."""

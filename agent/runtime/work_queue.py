@@ -102,7 +102,7 @@ class WorkQueue:
 
     def __init__(
         self,
-        work: Callable[[UUID], Awaitable[None]],
+        work: Callable[[Wakeup], Awaitable[None]],
         slots: int,
         on_free_slot: Callable[[], None],
         give_way: Callable[[], Awaitable[None]] | None = None,
@@ -185,14 +185,14 @@ class WorkQueue:
             if wakeup.key in self._at_work:  # queued twice: urgent and not
                 self._at_work[wakeup.key] = wakeup
             else:
-                self._start(wakeup, self._work_last(wakeup) if wakeup.last else self._work(wakeup.key))  # type: ignore[arg-type]
+                self._start(wakeup, self._work_last(wakeup) if wakeup.last else self._work(wakeup))
         if len(self._waiting) + len(self._waiting_last) < self._slots:
             self._on_free_slot()
 
     async def _work_last(self, wakeup: Wakeup) -> None:
         if self._give_way is not None:
             await self._give_way()
-        await self._work(wakeup.key)  # type: ignore[arg-type]
+        await self._work(wakeup)
 
     def _next(self) -> Wakeup | None:
         if not self._waiting_last or len(self._last_at_work) >= max(1, self._slots // 4):

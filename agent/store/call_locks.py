@@ -18,8 +18,9 @@ from agent.domain.people import Exclusion
 from agent.domain.request import RequestStatus
 from agent.domain.request_view import Change
 from agent.domain.run import AnswerKind, CallAnswer, CallExecutor, CallState
-from agent.store import audit, concurrency, consent_terms, exclusions, limits, pause, runs
+from agent.store import audit, claimable_calls, concurrency, consent_terms, exclusions, limits, pause, runs
 from agent.store.audit import ChainHead
+from agent.store.claimable_calls import ClaimableCall
 from agent.store.concurrency import ConcurrencyLimit, Room
 from agent.store.limits import LimitRoom
 from agent.store.outbox import Destination
@@ -153,6 +154,8 @@ class ReadyCall:
     head: ChainHead | None
     room: Room
     limits: LimitRoom
+    approved: ClaimableCall | None = None
+    """What it is judged by, if that was asked for and nothing else has to be looked up."""
 
 
 async def lock_ready(
@@ -163,11 +166,12 @@ async def lock_ready(
     bounds: Collection[ConcurrencyLimit] = (),
     uses: Collection[Use] = (),
     *,
+    approved: Collection[UUID] = (),
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
     """Lock calls, in any state, behind the runs that proposed them, with chain heads and the room under the limits.
 
-    ``wait``: for other transactions' locks.
+    ``approved``: requests whose calls are read to be judged, too. ``wait``: for other transactions' locks.
     """
     bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
     limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()
@@ -181,26 +185,31 @@ async def lock_ready(
         *bounded,
         *limited,
         *of_heads,
+        *((claimable_calls.READ,) if approved else ()),
         _CALL,
         calls=list(call_ids),
         runs=list(run_ids),
         subjects=list(subjects),
+        claims=list(approved),
         **concurrency.parameters(bounds),
         **limits.parameters(uses, call_ids),
     )
     rows, read = taken[: len(of_runs) + 1], taken[len(of_runs) + 1 :]
     held = {row.id for each in rows for row in each}
+    judged = {row.id: claimable_calls.from_row(row) for row in (read.pop() if approved else ())}
     heads = {row.subject: row for row in read.pop()} if of_heads else {}
     room, left = Room(*read[: len(bounded)]), LimitRoom(*read[len(bounded) :])
     return {
-        row.id: _ready(row, heads.get(row.subject), room, left)
+        row.id: _ready(row, heads.get(row.subject), room, left, judged.get(row.id))
         for row in found
         if row.id in held and (row.run_id is None or row.run_id in held)
     }
 
 
-def _ready(row: Row[Any], head: Row[Any] | None, room: Room, left: LimitRoom) -> ReadyCall:
-    return ReadyCall(_stored(row), audit.chain_head(head, row.at) if head else None, room, left)
+def _ready(
+    row: Row[Any], head: Row[Any] | None, room: Room, left: LimitRoom, approved: ClaimableCall | None
+) -> ReadyCall:
+    return ReadyCall(_stored(row), audit.chain_head(head, row.at) if head else None, room, left, approved)
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:

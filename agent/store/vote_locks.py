@@ -17,12 +17,11 @@ from agent.database.transaction import Connection, query
 from agent.domain.answers import AnswerForm
 from agent.domain.audit import request_subject
 from agent.domain.consent_terms import ConsentTerms
-from agent.domain.coverage import StoredApproval
-from agent.domain.limits import Caller
 from agent.domain.request import RequestStatus, StoredPlace, Verdict
 from agent.domain.rules import DecideTogether
-from agent.store import audit, call_locks, consent_terms, pause
+from agent.store import audit, call_locks, claimable_calls, consent_terms, pause
 from agent.store.audit import ChainHead
+from agent.store.claimable_calls import ClaimableCall
 from agent.store.request_locks import LockedRequest
 from agent.store.rows import people, person, row_as
 from signoff.values import Person, Risk
@@ -38,42 +37,6 @@ class StoredVote:
     revision: int
     answer: str | None
     """The SHA-256 of what it answers, in hex."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopRun:
-    """A run without a parent, as limits and grants see the caller of its calls."""
-
-    id: UUID
-    agent: str
-    requester: Person | None
-    principal: str
-
-    @property
-    def root_id(self) -> UUID:
-        return self.id
-
-    @property
-    def caller(self) -> Caller:
-        return Caller.of_principal(self.principal, self.agent, self.requester)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedCall(StoredApproval):
-    """A call that its decision may claim: not paused, edited, repeated or prepared. Its vote compares the terms."""
-
-    digest_decided: bytes
-    id: UUID
-    run: TopRun
-    tool: str
-    request_id: UUID
-    action: bytes  # pending, canonical
-    policy_epoch: int
-    """In force until COMMIT."""
-
-    @property
-    def run_id(self) -> UUID:
-        return self.run.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +61,7 @@ class ReviewedRequest(LockedRequest):
     source: str
     risk: Risk
     decide_together: DecideTogether
-    call: AskedCall | None
+    call: ClaimableCall | None
 
 
 async def lock(
@@ -121,7 +84,7 @@ async def lock(
         *first,
         *locks,
         _READ,
-        *((_READ_CALLS,) if claims else ()),
+        *((claimable_calls.READ,) if claims else ()),
         ids=list(asked),
         subjects=[request_subject(each) for each in asked],
         nonces=list(asked.values()),
@@ -132,7 +95,9 @@ async def lock(
     locked, chains = audit.ids_and_heads(taken)
     locked_calls = {row.call_id for each in taken for row in each if getattr(row, "call_id", None)}
     held = any(getattr(row, "held", False) for each in taken for row in each)
-    to_claim = {row.request_id: _asked_call(row) for row in calls if held and row.run_id in locked}
+    to_claim = {
+        row.request_id: claimable_calls.from_row(row) for row in calls if held and row.run_id in locked
+    }
     return {
         row.id: _reviewed(row, chains[request_subject(row.id)], to_claim.get(row.id))
         for row in read
@@ -148,12 +113,7 @@ def _is_locked(
     return row.id in locked and of_call and request_subject(row.id) in heads
 
 
-def _asked_call(row: Row[Any]) -> AskedCall:
-    run = TopRun(row.run_id, row.agent, person(row.requester_team_id, row.requester_user_id), row.principal)
-    return row_as(AskedCall, row, run=run)
-
-
-def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> ReviewedRequest:
+def _reviewed(row: Row[Any], head: Row[Any], call: ClaimableCall | None) -> ReviewedRequest:
     by = person(row.place_team_id, row.place_user_id)
     terms = consent_terms.stored(row)
     place = None
@@ -255,26 +215,5 @@ JOIN LATERAL (
     LEFT JOIN card_place AS p ON p.request_id = r.id AND p.nonce = asked.nonce
     LEFT JOIN decision AS d ON d.request_id = r.id
     WHERE r.id = asked.id OFFSET 0
-) AS each ON true
-""")
-_READ_CALLS = text("""
-SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS asked (id)
-JOIN LATERAL (
-    SELECT c.id, c.run_id, a.agent, a.principal, a.requester_team_id, a.requester_user_id, c.tool,
-           r.id AS request_id, v.action, v.digest AS digest_decided, v.digest AS digest_recorded, true AS terms_stand,
-           v.signature_digest AS signature_decided, c.executor::text AS executor_asked,
-           v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, r.agent_version AS asked_version,
-           false AS edited, r.escalated_at IS NOT NULL AS escalated, 0.0::float AS age,
-           extract(epoch FROM clock_timestamp() - r.created_at)::float AS waited,
-           (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
-           coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
-    FROM approval_request AS r
-    JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no AND c.state = 'asked' AND c.executor = 'here'
-    JOIN agent_run AS a ON a.id = c.run_id
-    JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-    WHERE r.id = asked.id AND r.status = 'waiting' AND v.editor_user_id IS NULL
-      AND c.held IS NULL AND c.repeats IS NULL
-      AND a.parent_run_id IS NULL AND a.status NOT IN ('denied', 'failed', 'cancelled')
-      AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) OFFSET 0
 ) AS each ON true
 """)

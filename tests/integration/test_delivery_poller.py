@@ -142,7 +142,7 @@ async def test_what_another_process_announces_is_looked_for(
     rounds._leave.pop(0)()  # nobody takes a wake-up here
     await ask(database)
     assert recorder.sent_to == []
-    database.wakeups.announced()
+    database.wakeups.hear("")
     await until(lambda: _nothing_due(database))
 
 

@@ -159,7 +159,7 @@ async def test_announcements_are_made_one_at_a_time() -> None:
     """What is left over while an announcement is under way is one more, whatever it is; nobody waits for either."""
     under_way, made = asyncio.Event(), 0
 
-    async def announce() -> None:
+    async def announce(_: str) -> None:
         nonlocal made
         made += 1
         await under_way.wait()
@@ -177,7 +177,7 @@ async def test_announcements_are_made_one_at_a_time() -> None:
 async def test_what_goes_wrong_with_a_wake_up_is_logged() -> None:
     """A listener that fails, or an announcement, fails no transaction: its facts are committed."""
 
-    async def announce() -> None:
+    async def announce(_: str) -> None:
         raise OSError("gone")
 
     def fail(_: object) -> Sequence[Wakeup]:
@@ -189,3 +189,89 @@ async def test_what_goes_wrong_with_a_wake_up_is_logged() -> None:
         wakeups.send([RUN])
         await wakeups.finish()
     assert [line["action"] for line in logs] == ["wakeups.failed", "wakeups.lost"]
+
+
+async def test_an_announcement_names_the_work(announcing: Database, database: Database) -> None:
+    """Whoever can do the work begins at once; what this process takes itself is not named."""
+    refunds, payments = Listener("refunds"), Listener("payments")
+    approved = Wakeup.call(uuid4(), "payments", first=True, approved=(uuid4(), uuid4()))
+    database.wakeups.listen(payments.take)
+    announcing.wakeups.listen(refunds.take)
+    listening = database.announcements()
+    await anext(listening)
+    await wake(announcing, RUN, CALL, approved, Wakeup.channel("C1"), Wakeup.notices("mail"))
+    text = await anext(listening)
+    await listening.aclose()
+    rest: list[Wakeup] = []
+
+    def leave(wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
+        rest.extend(wakeups)
+        return ()
+
+    database.wakeups.listen(leave)
+    database.wakeups.hear(text)
+    assert (refunds.taken, payments.taken) == ([RUN], [CALL, approved])
+    assert rest == [Wakeup.channel("C1"), Wakeup.notices("mail")]
+
+
+async def test_a_process_without_listeners_announces_with_its_commit(
+    announcing: Database, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be taken, the announcement needs no connection and no round trip of its own."""
+    monkeypatch.setattr(announcing.wakeups, "_begin", None)
+    listener = Listener("refunds")
+    database.wakeups.listen(listener.take)
+    listening = database.announcements()
+    await anext(listening)
+    await wake(announcing, RUN)
+    database.wakeups.hear(await anext(listening))
+    await listening.aclose()
+    assert listener.taken == [RUN]
+
+
+async def test_facts_stand_if_their_announcement_fails(
+    announcing: Database, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL refuses the NOTIFY that came with a COMMIT: the facts are committed, and the failure is logged."""
+    monkeypatch.setattr(announcing, "_channel", lambda _topic: "c" * 64)
+    with capture_logs() as logs:
+        await wake(announcing, RUN)
+    assert [line["action"] for line in logs] == ["wakeups.lost"]
+    async with database.connection() as connection:
+        assert (await connection.execute(text("SELECT count(*) FROM pause"))).scalar_one() == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "nonsense",
+        "{}",
+        "[1]",
+        "[[]]",
+        '[["call"]]',
+        '[["call", 7, "a", false, false]]',
+        '[["call", "x", "a", false, false]]',
+        '[["paint", "x", null, false, false]]',
+        f'[["call", "{uuid4()}", "a", true, false, "{uuid4()}"]]',
+        f'[["call", "{uuid4()}", "a", true, false, "x", "y"]]',
+        f'[["call", "{uuid4()}", "a", true, false, "{uuid4()}", "{uuid4()}", "{uuid4()}"]]',
+    ],
+)
+async def test_what_names_no_work_asks_for_a_look(said: str) -> None:
+    """Anybody with the service's login may notify: what cannot be read makes every process look, and no more."""
+    wakeups, looks = Wakeups(), list[int]()
+    listener = Listener("a")
+    wakeups.listen(listener.take)
+    wakeups.on_announcement(lambda: looks.append(1))
+    wakeups.hear(said)
+    assert (looks, listener.taken) == ([1], [])
+
+
+async def test_too_much_work_to_be_named_asks_for_a_look(announcing: Database, database: Database) -> None:
+    """A notification has 8,000 bytes."""
+    listening = database.announcements()
+    await anext(listening)
+    await wake(announcing, *(Wakeup.call(uuid4(), "payments") for _ in range(200)))
+    assert await anext(listening) == ""
+    await listening.aclose()

@@ -1,5 +1,12 @@
 """Attempts at calls: claims and reports, of workers and programs."""
 
 from agent.usecases.calls.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome, undone
-from agent.usecases.calls.claims import CallToClaim, ClaimCalls, find_claim
+from agent.usecases.calls.claims import (
+    ApprovedCall,
+    BegunCall,
+    CallToClaim,
+    ClaimApproved,
+    ClaimCalls,
+    find_claim,
+)
 from agent.usecases.calls.reports import AttemptReport, WriteReports, renew_leases, rescue

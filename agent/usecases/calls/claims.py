@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import call_subject
+from agent.domain.audit import call_subject, request_subject
 from agent.domain.errors import NoRoom, NotFound, OutdatedPolicy
 from agent.domain.limits import Use
 from agent.domain.policy import outdated
@@ -19,6 +19,7 @@ from agent.fault_points import point
 from agent.store import audit, call_locks, calls, executions, judgements, limits, outbox, runs
 from agent.store.audit import ChainHead
 from agent.store.call_locks import ReadyCall, StoredCall
+from agent.store.claimable_calls import ClaimableCall
 from agent.usecases.calls import attempts
 from agent.usecases.calls.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
 from agent.usecases.waves import SKIPPED, JointUseCase, Settled, Skipped
@@ -83,6 +84,68 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
             return SKIPPED
         begun = await begin_attempt(tx, found, member.terms)
         return begun if begun is None or isinstance(begun, SignoffError) else begun[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedCall:
+    """A call that people approved just now; ``judge`` returns the terms of a claim, or None if it has to be looked up.
+
+    ``judge`` is called behind the locks, once for each attempt at the transaction. It must be quick and not raise.
+    """
+
+    call_id: UUID
+    run_id: UUID
+    request_id: UUID
+    judge: Callable[[ClaimableCall, Action], ClaimTerms | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunCall:
+    """A claim with the terms that it was made on."""
+
+    claim: Claim
+    terms: ClaimTerms
+
+
+class ClaimApproved(JointUseCase[ApprovedCall, ReadyCall, BegunCall | None]):
+    """Claim calls that people approved just now: one look at each, behind its locks.
+
+    ``None``: it waits for a look, or no longer. After ``OutcomeUnknown``, ask ``find_claim``. Members are calls of
+    different runs.
+    """
+
+    async def lock(
+        self, tx: Transaction, members: Sequence[ApprovedCall], *, wait: bool
+    ) -> list[ReadyCall | Skipped]:
+        tx.after_commit(partial(point, "after_claim"))
+        requests = [each.request_id for each in members]
+        locked = await call_locks.lock_ready(
+            tx,
+            [each.call_id for each in members],
+            [each.run_id for each in members],
+            list(map(request_subject, requests)),
+            approved=requests,
+            wait=wait,
+        )
+        return [locked.get(each.call_id, SKIPPED) for each in members]
+
+    def missing(self, member: ApprovedCall) -> None:  # noqa: ARG002
+        return None
+
+    async def act(
+        self, tx: Transaction, member: ApprovedCall, found: ReadyCall, *, wait: bool
+    ) -> Settled[BegunCall | None]:
+        call, action = found.approved, decided_action(found.call)
+        if call is None or call.request_id != member.request_id or action is None:
+            return None
+        if found.head is None and not wait:
+            return SKIPPED
+        if (terms := member.judge(call, action)) is None:
+            return None
+        begun = await begin_attempt(tx, found, terms)
+        if begun is None or isinstance(begun, SignoffError):
+            return None  # the look that follows says why
+        return BegunCall(begun[0], terms)
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:

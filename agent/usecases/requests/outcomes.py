@@ -142,10 +142,16 @@ def _continue_calls(tx: Transaction, decided: Sequence[StoredDecision], to_expla
                     each.agent,
                     first=each.by is not None,
                     last=each.outcome is RequestStatus.EXPIRED,
+                    approved=_approved(each),
                 )
                 for each in waiting
             )
         )
+
+
+def _approved(decision: StoredDecision) -> tuple[UUID, UUID] | None:
+    is_ready = decision.call_state is CallState.READY and decision.run_id is not None
+    return (decision.run_id, decision.request_id) if is_ready else None  # type: ignore[return-value]
 
 
 def _line_in_run(decision: StoredDecision) -> dict[str, object]:

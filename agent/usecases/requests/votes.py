@@ -30,7 +30,8 @@ from agent.domain.verdicts import VERDICTS, verdicts_on
 from agent.fault_points import point
 from agent.store import audit, decisions, limits, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
+from agent.store.claimable_calls import ClaimableCall
+from agent.store.vote_locks import ReviewedRequest, StoredVote
 from agent.usecases.calls import attempts
 from agent.usecases.calls.attempts import Claim, ClaimTerms
 from agent.usecases.requests import places
@@ -70,7 +71,7 @@ class NewVoters(Exception):
 class Claimant(Protocol):
     """Runs calls in this process; may claim one with its approval."""
 
-    def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
+    def judge(self, call: ClaimableCall, approved: Action) -> ClaimTerms | None:
         """``None`` leaves the approved call ready. Must not raise."""
 
     def begin(self, claim: Claim) -> object:
@@ -361,7 +362,7 @@ def _decide(
 
 def _decide_and_claim(
     tx: Transaction,
-    call: AskedCall,
+    call: ClaimableCall,
     decided: RequestEnding,
     cast: Sequence[tuple[ChainHead, AuditEntry]],
     claimant: Claimant,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from agent.domain.policy import Policy
 from agent.domain.request import Ballot, Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.run import CallView, Message, RunView
+from agent.runtime import executor
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.calls import advance_call
-from agent.runtime.executor import Look
+from agent.runtime.executor import Executor, Look
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.model_turn import advance_run
@@ -41,6 +42,8 @@ from tests.commit_cutter import CommitCutter
 from tests.integration import alone
 
 TEAM, CHANNEL = "T0TEST", "C0REVIEW"
+NEVER = 3600.0
+"""Seconds."""
 ASKER, REVIEWER = Person(TEAM, "U0ASKER"), Person(TEAM, "U0REVIEWER")
 
 
@@ -178,3 +181,34 @@ async def cutter(database_url: str, tmp_path: Path) -> AsyncIterator[CommitCutte
     """A connection to the test's database that can be cut at a COMMIT."""
     async with CommitCutter(database_url, tmp_path).running() as opened:
         yield opened
+
+
+Run = Callable[..., Awaitable[Executor]]
+
+
+@pytest.fixture
+async def run() -> AsyncIterator[Run]:
+    """Starts executors, which have looked once; stops them in the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start(services: Services, **options: Any) -> Executor:
+            started = Executor(services, lambda _: None, drain_seconds=5, **options)
+            await started.start()
+            stack.push_async_callback(started.stop)
+            await until_alive(started)
+            return started
+
+        yield start
+
+
+async def until_alive(executor: Executor) -> None:
+    """Wait for its first look."""
+    while not executor.alive:  # noqa: ASYNC110 - it says so nowhere
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors look at their start, and then only on request."""
+    monkeypatch.setattr(executor, "BUSY", NEVER)
+    monkeypatch.setattr(executor, "IDLE", NEVER)

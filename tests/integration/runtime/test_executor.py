@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Event
@@ -26,7 +26,7 @@ from agent.domain.rules import Defaults
 from agent.runtime import executor as module
 from agent.runtime import shutdown, work_queue
 from agent.runtime.agents import Agent
-from agent.runtime.executor import Executor, Look
+from agent.runtime.executor import Look
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.services import Services
 from agent.runtime.tool import tool
@@ -34,13 +34,10 @@ from agent.store import due_work
 from agent.store.due_work import Lane
 from agent.usecases import pause, runs
 from agent.usecases.runs import NewRun
-from tests.integration.runtime.conftest import ASKER, CHANNEL, TEAM, Stage
+from tests.integration.runtime.conftest import ASKER, CHANNEL, NEVER, TEAM, Run, Stage
 from tests.integration.runtime.test_runtime_calls import proposing
 
-NEVER = 3600.0
 FREELY = Policy(defaults=Defaults(unmatched="allow"))
-
-Run = Callable[..., Awaitable[Executor]]
 
 
 @tool
@@ -50,34 +47,6 @@ def refund(order: int) -> str:
 
 
 AGENT = Agent("refunds", "You refund.", [refund])
-
-
-@pytest.fixture
-async def run() -> AsyncIterator[Run]:
-    """Starts executors, which have looked once; stops them in the end."""
-    async with AsyncExitStack() as stack:
-
-        async def start(services: Services, **options: Any) -> Executor:
-            executor = Executor(services, lambda _: None, drain_seconds=5, **options)
-            await executor.start()
-            stack.push_async_callback(executor.stop)
-            await until_alive(executor)
-            return executor
-
-        yield start
-
-
-async def until_alive(executor: Executor) -> None:
-    """Wait for its first look."""
-    while not executor.alive:  # noqa: ASYNC110 - it says so nowhere
-        await asyncio.sleep(0)
-
-
-@pytest.fixture
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors look at their start, and then only on request."""
-    monkeypatch.setattr(module, "BUSY", NEVER)
-    monkeypatch.setattr(module, "IDLE", NEVER)
 
 
 async def start_run(db: Database, agent: str = "refunds") -> UUID:
@@ -117,8 +86,8 @@ async def test_a_process_that_serves_itself_announces_nothing(
     s.model.script(proposing(("refund", {"order": 7})), "It is refunded.")
     announced: list[object] = []
 
-    async def announce() -> None:
-        announced.append(1)
+    async def announce(text: str) -> None:
+        announced.append(text)
 
     async with Database(database_url, announces=True) as db:
         monkeypatch.setattr(db.wakeups, "_announce", announce)
@@ -444,8 +413,14 @@ async def test_a_run_that_rests_is_found_when_it_is_due(stage: Callable[..., Awa
 async def test_an_executor_takes_only_what_it_serves(
     stage: Callable[..., Awaitable[Stage]], run: Run, no_looks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others get what belongs to no agent of it, and once what goes beyond its slots; stopped, it takes nothing."""
+    """Others get what belongs to no agent of it, and look once at what exceeds its slots; stopped, it takes nothing."""
     s = await stage(AGENT)
+    looks: list[str] = []
+
+    async def announce(text: str) -> None:
+        looks.append(text)
+
+    monkeypatch.setattr(s.db.wakeups, "_announce", announce)
     gate = asyncio.Event()
 
     async def wait(_services: Services, _key: UUID) -> None:
@@ -457,8 +432,10 @@ async def test_an_executor_takes_only_what_it_serves(
     theirs, channel = Wakeup.call(UUID(int=9), "theirs"), Wakeup.channel("C0")
     assert executor.take([calls[0], theirs, channel]) == [theirs, channel]
     assert executor.calls.busy
-    assert executor.take([calls[1]]) == [calls[1]]
-    assert executor.take([calls[2]]) == []
+    assert executor.take(calls[1:2]) == []
+    assert executor.take(calls[2:]) == []
+    await s.db.wakeups.finish()
+    assert looks == [""]
     gate.set()
     await executor.stop()
     assert executor.calls.reserve(1) == 0

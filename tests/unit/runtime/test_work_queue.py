@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -25,20 +26,21 @@ class Workshop:
         self.queue = WorkQueue(self._work, slots, self._feed)
         self._gates: dict[int, asyncio.Future[None]] = {}
 
-    async def _work(self, key: UUID) -> None:
-        self.begun.append(key.int)
+    async def _work(self, wakeup: Wakeup) -> None:
+        number = cast("UUID", wakeup.key).int
+        self.begun.append(number)
         if self.failing is not None:
             raise self.failing
-        gate = self._gates[key.int] = asyncio.get_running_loop().create_future()
+        gate = self._gates[number] = asyncio.get_running_loop().create_future()
         await gate
 
     def _feed(self) -> None:
         self.hungry += 1
 
-    async def write_down(self, key: UUID) -> None:
+    async def write_down(self, wakeup: Wakeup) -> None:
         """Work that is done but for what it writes."""
         give_back_slot()
-        await self._work(key)
+        await self._work(wakeup)
 
     async def end(self, number: int) -> None:
         """Let this one end, and what follows begin."""
@@ -245,7 +247,7 @@ async def test_what_begins_in_a_reserved_slot_is_at_work(workshop: Workshops) ->
     """A claimed call has its slot until it ends, and is not begun again by a look meanwhile."""
     shop = workshop(1)
     assert shop.queue.reserve(1) == 1
-    shop.queue.run(call(1), shop._work(UUID(int=1)))
+    shop.queue.run(call(1), shop._work(call(1)))
     shop.queue.found(call(1))
     shop.queue.take(call(2))
     await settle()
@@ -259,7 +261,7 @@ async def test_what_is_only_written_down_leaves_its_slot_to_the_next(workshop: W
     shop = workshop(1)
     for number in (1, 2):
         assert shop.queue.reserve(1) == 1
-        shop.queue.run(call(number), shop.write_down(UUID(int=number)))
+        shop.queue.run(call(number), shop.write_down(call(number)))
         await settle()
     shop.queue.take(call(3))
     await settle()
@@ -278,7 +280,7 @@ async def test_a_claim_under_way_is_carried_out_before_the_queue_stops(workshop:
     await settle()
     assert shop.queue.reserve(1) == 0
     shop.queue.take(call(2))
-    shop.queue.run(call(3), shop._work(UUID(int=3)))
+    shop.queue.run(call(3), shop._work(call(3)))
     await settle()
     assert shop.begun == [1, 3]
     await shop.end(1)
