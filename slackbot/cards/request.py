@@ -48,27 +48,9 @@ MAX_SMALL = 400
 
 _WORDS = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
-    [
-        *(
-            "a",
-            "an",
-            "and",
-            "as",
-            "at",
-            "by",
-            "for",
-            "from",
-            "in",
-            "is",
-            "it",
-            "of",
-            "on",
-            "so",
-            "that",
-            "the",
-        ),
-        *("this", "to", "was", "will", "with", "i", "ask", "please", "request", "requested"),
-    ]
+    _WORDS.findall(
+        "a an and as ask at by for from i in is it of on please request requested so that the this to was will with"
+    )
 )
 """Says nothing of an action by itself. No negation, time or condition is among these words."""
 _CONFIRMED = {
