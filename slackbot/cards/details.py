@@ -190,7 +190,10 @@ def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
         why = f"\n{_lines(earlier.reason)}" if earlier.reason else ""
         shown = f"{formats.moment(earlier.at)}{by}, request {earlier.request_id}{why}"
         yield "The same action was recently rejected:", shown
-    yield f"{facts.title(view)}:", json_text.readable(dict(view.facts or {}))
+    if view.facts:
+        yield f"{facts.title(view)}:", json_text.readable(dict(view.facts))
+    elif not view.is_question:
+        yield "Facts:", facts.absent(view)
     action = view.action
     yield (
         f"Arguments of {inert.line(action.tool, 200)}{arguments.version_of(action)}:",

@@ -144,4 +144,5 @@ def manifest(
 
     configured = read_settings()
     known = None if configured.socket_mode else configured.public_url
-    typer.echo(slack_manifest.render(url or known, configured.commands), nl=False)
+    given_as = "--url" if url else "SIGNOFF_PUBLIC_URL"
+    typer.echo(slack_manifest.render(url or known, configured.commands, given_as=given_as), nl=False)

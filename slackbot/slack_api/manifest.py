@@ -37,14 +37,17 @@ def bot_scopes() -> list[str]:
     return scopes
 
 
-def render(url: str | None = None, names: CommandNames = DEFAULT_NAMES) -> str:
-    """The manifest to paste into Slack; with ``url`` (https, else SignoffError) for HTTP instead of Socket Mode."""
+def render(url: str | None = None, names: CommandNames = DEFAULT_NAMES, *, given_as: str = "--url") -> str:
+    """The manifest to paste into Slack; with ``url`` for HTTP instead of Socket Mode.
+
+    Raises SignoffError, which says as what the address was given, unless it is an https address.
+    """
     import yaml  # noqa: PLC0415 - as above
 
     manifest = read()
     _call(manifest, names)
     if url is not None:
-        _serve_at(manifest, _endpoint(url))
+        _serve_at(manifest, _endpoint(url, given_as))
     text: str = yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=100)
     return text
 
@@ -56,10 +59,10 @@ def _call(manifest: dict[str, Any], names: CommandNames) -> None:
         command["command"] = names.spelled(command["command"])
 
 
-def _endpoint(url: str) -> str:
+def _endpoint(url: str, given_as: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
-        raise SignoffError(f"--url must be an address like https://signoff.example.com, not {url!r}")
+        raise SignoffError(f"{given_as} must be an address like https://signoff.example.com, not {url!r}")
     base = url.rstrip("/")
     return base if base.endswith(EVENTS_PATH) else f"{base}{EVENTS_PATH}"
 

@@ -785,3 +785,7 @@ def test_manifest_takes_the_public_address_from_the_settings(signoff: Command) -
     assert other.said.count("https://other.example.com/slack/events") == 4
     assert "signoff.example.com" not in other.said
     assert "socket_mode_enabled: true" in signoff("manifest", SLACK_APP_TOKEN="xapp-1", **address).said
+    wrong = {"SLACK_APP_TOKEN": None, "SIGNOFF_PUBLIC_URL": "http://127.0.0.1:8080"}
+    [line] = signoff.is_wrong("manifest", **wrong)
+    assert line.startswith("signoff: SIGNOFF_PUBLIC_URL must be an address like https://"), line
+    assert "--url" in signoff.is_wrong("manifest", "--url", "http://other.example.com", **wrong)[0]

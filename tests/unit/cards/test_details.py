@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent.domain.answers import AnswerForm
 from agent.domain.request import RequestStatus
 from slackbot import cards
 from slackbot.cards import parse_page_value
@@ -100,6 +101,17 @@ def test_a_long_one_is_offered_as_a_file_that_has_it_all(samples: Any, referee: 
     assert json.dumps("line\n" * 20_000) in text
     assert "get_order: answered" in text
     assert not referee.invisible(text)
+
+
+def test_the_text_says_why_there_are_no_facts(samples: Any) -> None:
+    """As in Details: a request without facts says why there are none, and a question says nothing about facts."""
+    assert json.dumps(1_499) in cards.details_text(samples.view(facts={"price": 1_499}))
+    for view in (samples.view(facts=None), samples.view(facts={})):
+        text = cards.details_text(view)
+        assert "Facts:\nNo facts were looked up: this is the agent's own claim." in text
+        assert "{}" not in text
+    question = samples.view(facts=None, answer_form=AnswerForm.of({"enum": ["eu", "us"]}))
+    assert "facts" not in cards.details_text(question).lower()
 
 
 def test_buttons_need_a_place(samples: Any, referee: Any) -> None:
