@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +26,7 @@ from agent.domain.request import (
     approval_state,
 )
 from agent.domain.rules import DecideTogether, Rule
+from agent.domain.tally import FOR
 from agent.domain.verdicts import verdicts_on
 from signoff.formats import Money
 from signoff.values import Action, Person, Risk
@@ -46,6 +48,8 @@ class VoteView:
     at: datetime
     answer: Any = None
     """The value of the verdict `answer`; None if erased."""
+    answer_digest: str | None = None
+    """Of equal answers it is equal, also once they are masked or erased."""
     together: UUID | None = None
     """The form that cast it with votes on other requests."""
 
@@ -313,6 +317,12 @@ class RequestView:
             return None
         by = self.decision.person
         return next((v.answer for v in self.votes if v.verdict is Verdict.ANSWER and v.person == by), None)
+
+    @property
+    def approvals(self) -> int:
+        """Count the votes that approve, or those that give the most frequent answer."""
+        given = Counter(vote.answer_digest for vote in self.votes if vote.verdict in FOR)
+        return max(given.values(), default=0)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.verdicts import VERDICTS
 
+FOR = frozenset((Verdict.APPROVE, Verdict.ANSWER))
+"""The verdicts of which enough are required."""
+
 
 @dataclass(frozen=True)
 class LiveVote:
@@ -41,17 +44,14 @@ def tally(votes: Sequence[LiveVote], approvals_required: int, answer: str | None
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")
     given = {Verdict(vote.verdict) for vote in votes}
     alike = Counter(
-        said for _, _, said in {(v.team_id, v.user_id, v.answer) for v in votes if v.verdict in _FOR}
+        said for _, _, said in {(v.team_id, v.user_id, v.answer) for v in votes if v.verdict in FOR}
     )
     approvals = max(alike.values(), default=0)
     needed = max(0, approvals_required - approvals)
     # At most one kind: the first vote against ends the request.
-    if against := given - _FOR:
+    if against := given - FOR:
         return Tally(VERDICTS[min(against)].outcome.status, approvals, needed)
     if alike[answer] < approvals_required:
         return Tally(None, approvals, max(1, needed))
     outcome = RequestStatus.ANSWERED if Verdict.ANSWER in given else RequestStatus.APPROVED
     return Tally(outcome, approvals, needed)
-
-
-_FOR = {Verdict.APPROVE, Verdict.ANSWER}

@@ -100,7 +100,7 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
     withheld = unreadable(view)
     title, is_cut = inert.line_and_rest(subject(without_command_in_title(view)), MAX_HOME_TITLE)
     counted = status_words.progress(
-        status_words.approvals(view),
+        view.approvals,
         view.approvals_required,
         status_words.counted(view),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -173,12 +172,6 @@ def answered(view: RequestView) -> list[Json]:
         return [blocks.quote(blocks.text(inert.paragraph(answer_in_words(value), MAX_VALUE, 8)))]
     lines = [_line(each, value[each.name]) for each in form.fields if each.name in value]
     return [blocks.bullets(lines) if lines else blocks.section(blocks.text(answer_in_words(value)))]
-
-
-def alike(view: RequestView) -> int:
-    """How many of the votes give the most frequent answer."""
-    said = Counter(repr(vote.answer) for vote in view.votes if vote.verdict is Verdict.ANSWER)
-    return max(said.values(), default=0)
 
 
 def _line(field: AnswerField, value: Any) -> Json:

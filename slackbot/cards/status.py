@@ -131,7 +131,7 @@ def _standing(view: RequestView, named: int) -> list[Json]:
 
 def _waiting(view: RequestView) -> Iterator[Json]:
     pieces = [blocks.text(OUTCOMES[view.status].heading, bold=True)]
-    given = status_words.approvals(view)
+    given = view.approvals
     if counted := status_words.progress(given, view.approvals_required, status_words.counted(view)):
         needed = max(0, view.approvals_required - given)
         pieces.append(blocks.text(f" · {counted}, {needed} more needed"))

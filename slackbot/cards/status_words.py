@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agent.domain.limits import written
-from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus, Verdict
+from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
 from agent.domain.request_list import RequestLine
 from agent.domain.request_view import GrantView, RequestView
 from agent.domain.run import CallOutcome, Hold, RunStatus
 from agent.domain.verdicts import OUTCOMES
-from slackbot.cards.question import alike
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 """A person's verdict on an execution in doubt."""
@@ -44,13 +43,6 @@ def progress(given: int, needed: int, counted: str = "approvals") -> str:
 def counted(request: RequestView | RequestLine) -> str:
     """What a request needs so many of."""
     return "equal answers" if request.wants_answer else "approvals"
-
-
-def approvals(view: RequestView) -> int:
-    """Count the approvals among a request's votes, or its equal answers, for progress such as `1 of 2 approvals`."""
-    if view.wants_answer:
-        return alike(view)
-    return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
 
 
 def grant_uses(grant: GrantView) -> str:

@@ -261,7 +261,7 @@ def _row(view: RequestView, at: int, count: int) -> list[Json]:
 
 
 def _progress(view: RequestView) -> str:
-    approvals, counted = status_words.approvals(view), status_words.counted(view)
+    approvals, counted = view.approvals, status_words.counted(view)
     progress = status_words.progress(approvals, view.approvals_required, counted)
     return f" · {progress}" if progress else ""
 

@@ -180,7 +180,6 @@ async def _id(db: Database, prefix: str) -> UUID:
 
 
 def _row(view: RequestView) -> list[str]:
-    approvals_given = sum(vote.verdict.value == "approve" for vote in view.votes)
     return [
         short_id(view.id),
         terminal.when(view.created_at),
@@ -188,7 +187,7 @@ def _row(view: RequestView) -> list[str]:
         terminal.line(view.chain, 80),
         view.risk.value,
         terminal.line(view.description, 80),
-        f"{approvals_given}/{view.approvals_required}",
+        f"{view.approvals}/{view.approvals_required}",
         terminal.people(view.decision.deciders, 3) if view.decision else "",
     ]
 

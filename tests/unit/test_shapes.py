@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from slackbot.web.api.shapes import Moment, page, rfc3339
+from slackbot.web.api.approve import DecideIn
+from slackbot.web.api.shapes import Moment, ReviewOut, page, rfc3339
 
 MOMENT: TypeAdapter[datetime] = TypeAdapter(Moment)
 
@@ -21,6 +23,13 @@ def test_times_are_written_in_utc() -> None:
         MOMENT.dump_json(MOMENT.validate_python("2026-11-21T13:20:33.5+02:00"))
         == b'"2026-11-21T11:20:33.500000Z"'
     )
+
+
+def test_an_answer_names_the_field_with_its_schema() -> None:
+    """The description of `answer` names the field in which a question has its schema."""
+    described = DecideIn.model_fields["answer"].description or ""
+    assert re.findall(r"`(\w+)`", described) == ["answer_schema"]
+    assert "answer_schema" in ReviewOut.model_fields
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,7 @@ _live = (
         _ballot.c.created_at.label("at"),
         _ballot.c.together,
         func.convert_from(tables.answer.c.value, "UTF8").label("answer"),
+        func.encode(tables.answer.c.digest, "hex").label("answer_digest"),
         tables.answer.c.erased_at.label("answer_erased_at"),
     )
     .select_from(_ballot.outerjoin(tables.answer, tables.answer.c.vote_id == _ballot.c.id))

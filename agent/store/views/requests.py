@@ -178,6 +178,7 @@ def _votes(rows: Sequence[dict[str, Any]]) -> tuple[VoteView, ...]:
             at=datetime.fromisoformat(row["at"]),
             together=UUID(row["together"]) if row["together"] else None,
             answer=from_json(row["answer"]) if row["answer"] and row["answer_erased_at"] is None else None,
+            answer_digest=row["answer_digest"],
         )
         for row in rows
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from agent.domain.errors import NotFound
-from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request import RequestStatus
 from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunValues, RunView
 from agent.store import views
@@ -148,7 +148,7 @@ async def _tool(call: CallView, view: RequestView | None, hidden: Hidden, redact
             "request_id": view.id,
             "request_status": view.status,
             "revision": view.revision,
-            "approvals": sum(vote.verdict is Verdict.APPROVE for vote in view.votes),
+            "approvals": view.approvals,
             "approvals_required": view.approvals_required,
         }
     return AgnoTool(

@@ -57,7 +57,7 @@ class DecideIn(RequestModel):
     reason: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] | None = None
     revision: int | None = Field(default=None, ge=1, le=2**31 - 1)
     answer: Any = Field(
-        default=None, description="What is answered, as the question's `answer.schema` wants it."
+        default=None, description="What is answered, as the question's `answer_schema` wants it."
     )
 
     @model_validator(mode="after")

@@ -185,13 +185,14 @@ class ReviewOut(ResponseModel):
     `request_id` is the caller's name for it, `id` is ours. `status` is the decision; `lapsed`: approved, but not
     claimed in time. `handed_over_at`: when the asker read the approval, so the action may have been executed even if
     nothing was reported; without it, a lapsed action was not executed. `digest` (SHA-256, hex) identifies exactly the
-    action of this `revision`; each edit changes it. `decided_by` completed the decision; `approved_by` are all whose
-    approvals counted, in the order of their votes. `description` is the text shown to people; `action_description` is
-    the asker's own. `above` lists the agents that delegated the task to `agent`, topmost first. `erased_at`: when
-    arguments, facts and context were erased. `facts_source`: the program sent the facts, or Signoff looked them up;
-    `null`: the agent's own tool did, or there are none. `voided`: the facts changed after the approval, so nothing was
-    executed, and people are asked again. `executor`: the key of the program that executes a call of one of our agents
-    (`*`: any); `claim_until`: the deadline for its claim.
+    action of this `revision`; each edit changes it. `approvals` so far; of a question, equal answers.
+    `decided_by` completed the decision; `approved_by` are all whose approvals or equal answers counted, in the order of
+    their votes. `description` is the text shown to people; `action_description` is the asker's own. `above` lists the
+    agents that delegated the task to `agent`, topmost first. `erased_at`: when arguments, facts and context were
+    erased. `facts_source`: the program sent the facts, or Signoff looked them up; `null`: the agent's own tool did, or
+    there are none. `voided`: the facts changed after the approval, so nothing was executed, and people are asked again.
+    `executor`: the key of the program that executes a call of one of our agents (`*`: any); `claim_until`: the deadline
+    for its claim.
     """
 
     request_id: str
@@ -260,7 +261,6 @@ class ReviewOut(ResponseModel):
             edited=view.editor is not None,
             agent_context=agent_context(view),
             approved_by=[PersonOut.copy_of(each) for each in _approved_by(view)],
-            approvals=sum(vote.verdict is Verdict.APPROVE for vote in view.votes),
             timestamp=view.created_at,
             reason=view.decision.reason if view.decision else None,
             url=url,
@@ -270,11 +270,9 @@ class ReviewOut(ResponseModel):
         )
 
 
-_WITH_VOTES = (RequestStatus.APPROVED, RequestStatus.ANSWERED)
-
-
 def _approved_by(view: RequestView) -> tuple[Person, ...]:
-    return view.decision.deciders if view.decision and view.status in _WITH_VOTES else ()
+    counted = view.status in (RequestStatus.APPROVED, RequestStatus.ANSWERED)
+    return view.decision.deciders if view.decision and counted else ()
 
 
 def _timeout(rule: Rule) -> float | None:

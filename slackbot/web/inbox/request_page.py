@@ -145,10 +145,6 @@ class RequestContent:
     view: RequestView
 
     @property
-    def given(self) -> int:
-        return status_words.approvals(self.view)
-
-    @property
     def description(self) -> str:
         """Without the command, which the page shows as code."""
         return without_command(self.view.description, self.view.action.arguments)

@@ -87,6 +87,22 @@ async def column_hex(site: Street) -> str:
     return str(digest)
 
 
+async def test_equal_answers_are_the_approvals_of_a_question(site: Street) -> None:
+    """The API counts the most frequent answer as approvals, also where both are masked, and names who gave it."""
+    await asked(site, answers_required=2)
+    program, reading = await site.program(), await site.program("auditor", ["read"])
+    tokens = [f"xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUv{end}" for end in ("Wx", "Yz")]
+    for person, answer, alike in ((GRACE, tokens[0], 1), (LINUS, tokens[1], 1), (LINUS, tokens[0], 2)):
+        reviewer = await site.reviewer(person, person.user_id)
+        await reviewer.decides("r-1", "answered", answer=answer)
+        assert (await program.get("/pending/r-1")).json()["approvals"] == alike
+        (shown,) = (await reading.get("/pending")).json()["items"]
+        assert (shown["approvals"], shown["approvals_required"]) == (alike, 2)
+    found = (await program.get("/pending/r-1")).json()
+    assert (found["status"], found["answer"]) == ("answered", tokens[0])
+    assert [each["user_id"] for each in found["approved_by"]] == ["U0GRACE", "U0LINUS"]
+
+
 @pytest.mark.parametrize("said", ["moon", "", None, 7, ["eu"], {"answer": "eu"}])
 async def test_what_does_not_fit_is_refused(site: Street, said: Any) -> None:
     """An answer outside the schema is a 422 that names the field, and the question stays open."""
