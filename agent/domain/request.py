@@ -167,7 +167,8 @@ class Ballot:
 
     ``standings``: of the voter and all live voters, since votes of those who lost the right no longer count.
     ``path``: ``slack_button``, ``api`` …. ``place``: None without a card. ``principal``: the key that carried the
-    vote. ``tool``: of the action, if known. ``denied``: why policy denies the action now.
+    vote. ``tool``: of the action, if known. ``denied``: why policy denies the action now. A ``reason`` loses the blanks
+    around it, and of blanks alone it is None.
     """
 
     request_id: UUID
@@ -185,3 +186,6 @@ class Ballot:
     """Of the verdict `answer`."""
     together: Together | None = None
     """Set if the form decides several requests."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", (self.reason or "").strip() or None)

@@ -211,7 +211,7 @@ def _vote(
     places.bind(tx, request.place, ballot.place)
     # A vote is cast once; repeated, it may still decide, because another voter's right has come back. With a reason,
     # which goes into the decision, it is cast again: whoever gave it must be on record as its author.
-    cast = [] if same and not _is_explained(ballot) else [(request.head, _cast(tx, request, mine, ballot))]
+    cast = [] if same and ballot.reason is None else [(request.head, _cast(tx, request, mine, ballot))]
     if count.outcome is None:
         _keep_open(tx, request, count, ballot, cast)
     else:
@@ -386,12 +386,8 @@ def _decide_and_claim(
 def _recorded(ballot: Ballot) -> AnswerValue | None:
     """The answer as it is kept. The agent reads a reason beside it, too, so with one it has the person's own words."""
     said = ballot.answer
-    return replace(said, own_words=said.own_words or _is_explained(ballot)) if said else None
-
-
-def _is_explained(ballot: Ballot) -> bool:
-    """Whether there is a reason that an agent can read, even if people would see nothing of it."""
-    return bool(ballot.reason and ballot.reason.strip())
+    # Even if people would see nothing of the reason.
+    return replace(said, own_words=said.own_words or ballot.reason is not None) if said else None
 
 
 def _vote_detail(ballot: Ballot) -> dict[str, object]:

@@ -87,7 +87,7 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
             principal.owner,
             known.request_id,
             verdict,
-            body.reason or None,
+            body.reason,
             named=body.revision,
             present=known.revision,
             known=known,

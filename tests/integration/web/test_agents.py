@@ -59,6 +59,18 @@ async def test_a_denied_agent_ends_and_says_so(service: Living) -> None:
     assert (late.status_code, late.json()["type"]) == (409, "urn:signoff:nothing-waits")
 
 
+@pytest.mark.parametrize("word", ["approve", "deny"])
+async def test_a_reason_of_blanks_is_none(service: Living, word: str) -> None:
+    """A reason without a word is kept with neither vote nor decision."""
+    asker, grace = await service.asker(), await service.reviewer()
+    agent_id = (await asker.post("/agents", json={"name": "durable-task", "task": "x"})).json()["agent_id"]
+    await service.becomes(grace, agent_id, "pending_approval")
+    said = {"response": word, "reason": " \n\t\u2003"}
+    assert (await grace.post(f"/agents/{agent_id}/respond", json=said)).status_code == 200
+    assert await service.house.column("SELECT coalesce(reason, 'none') FROM vote") == ["none"]
+    assert await service.house.column("SELECT coalesce(reason, 'none') FROM decision") == ["none"]
+
+
 async def test_people_see_the_run_in_slack(service: Living) -> None:
     """A run that a program starts has a thread in the service's channel, on behalf of the key's owner."""
     asker = await service.asker()

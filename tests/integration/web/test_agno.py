@@ -132,6 +132,17 @@ async def test_a_refused_tool_ends_a_risky_run(service: Living, at: Address) -> 
     assert await service.house.column("SELECT user_id FROM decision") == [GRACE.user_id]
 
 
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_a_note_of_blanks_is_none(service: Living, at: Address, confirmed: bool) -> None:
+    """A note without a word is kept with neither vote nor decision, and blanks around one are left out."""
+    asker, grace = await service.asker(), await service.reviewer()
+    for note, kept in (("  ", None), (" why \n", "why")):
+        run = (await asker.post(at.runs, data=DELETE)).json()
+        done = await at.decide(grace, run, _words(run, confirmed, confirmation_note=note))
+        assert done.json()["tools"][0].get("confirmation_note") == kept
+    assert await service.house.column("SELECT reason FROM vote ORDER BY id") == [None, "why"]
+
+
 async def test_tools_may_be_confirmed_one_by_one(service: Living, at: Address) -> None:
     """Of two tools one is confirmed: it runs, the run stays paused for the other; then that one too."""
     asker, grace = await service.asker(), await service.reviewer()
