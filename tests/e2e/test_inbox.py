@@ -293,6 +293,26 @@ async def test_the_history_is_narrowed_and_downloaded(actors: Desk) -> None:
     assert "users" not in table
 
 
+async def test_a_phone_shows_the_history_before_its_filters(plain_desk: Desk) -> None:
+    """On a phone the first row is high on the page, until a filter is set; a wide screen shows all filters."""
+    await plain_desk.porch.asked(7)
+    await plain_desk.sign_in()
+    page, status = plain_desk.page, plain_desk.page.get_by_label("Status")
+    await page.goto(f"{plain_desk.base}/inbox/history?q=refund")
+    await expect(status).to_be_visible()
+    await expect(page.get_by_text("Filter and sort")).to_be_hidden()
+    await page.set_viewport_size({"width": 390, "height": 820})
+    await expect(status).to_be_hidden()
+    box = await page.locator(".row .open").first.bounding_box()
+    assert box is not None
+    assert box["y"] < 400, box
+    await page.get_by_text("Filter and sort").click()
+    await status.select_option("Waiting")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator(".row .open")).to_have_count(1)
+    await expect(status).to_have_value("waiting")
+
+
 async def test_an_agent_is_started_and_cancelled_on_the_page(actors: Desk) -> None:
     """What is typed on the page of runs starts an agent; its own page ends it, and takes back what it asked."""
     await actors.sign_in("U0ADA")

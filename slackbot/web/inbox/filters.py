@@ -93,6 +93,11 @@ class ListQuery:
     def narrows(self) -> bool:
         return any(value for name, value in self.asked.items() if name != "sort")
 
+    @property
+    def filtered_or_sorted(self) -> bool:
+        """Whether anything but words is asked for."""
+        return any(value for name, value in self.asked.items() if name != "q")
+
     def address(self, path: str, **more: str) -> str:
         query = {name: value for name, value in {**self.asked, **more}.items() if value}
         return f"{path}?{urlencode(query)}" if query else path

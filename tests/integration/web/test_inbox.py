@@ -920,6 +920,23 @@ async def test_history_finds_what_is_in_doubt(porch: Porch) -> None:  # noqa: F8
     assert 'value="in_doubt" selected' in reader.page
 
 
+async def test_the_filters_of_the_history_are_folded_until_one_is_set(porch: Porch) -> None:  # noqa: F811
+    """Filters and order are behind a summary, which is open once one of them is set; the words stand above it."""
+    reader = await porch.visitor("U0GRACE")
+    for query, unfolded in (
+        ("", ""),
+        ("?q=order", ""),
+        ("?status=approved", " open"),
+        ("?sort=oldest", " open"),
+    ):
+        await reader.open(f"/inbox/history{query}")
+        above, folds, below = reader.page.partition('<details class="narrow unfolds"')
+        assert folds, query
+        assert (f"{unfolded}>" == below[: len(unfolded) + 1], 'name="q"' in above) == (True, True), query
+        inside = below.partition("</details>")[0]
+        assert {'name="status"', 'name="since"', 'name="sort"'} <= set(re.findall(r'name="\w+"', inside))
+
+
 async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  # noqa: F811
     """Filters of the page narrow both lists and their counts; rows and refreshes keep filters, order and page."""
     await porch.asked(1, asking.rule(risk="low"))
