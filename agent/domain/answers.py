@@ -206,6 +206,13 @@ class AnswerForm:
         return _answer(said, own_words=said not in field.options)
 
 
+def in_order(value: Any, order: Sequence[str]) -> Any:
+    """Return an answer with its fields in this order, which canonical JSON does not keep."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: value[name] for name in order if name in value} | dict(value)
+
+
 def _check_options(field: AnswerField) -> None:
     """Raises UnusableForm for what a person could not choose. Masked options may be alike, and are not chosen from."""
     if any(says_nothing(each) or each != each.strip() for each in field.options):

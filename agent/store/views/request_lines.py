@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, and_, bindparam, case, func, select
 
+from agent.domain.answers import in_order
 from agent.domain.grants import GRANT
 from agent.domain.request import ExecutionStatus, RequestStatus, approval_state
 from agent.domain.request_list import HistoryLine, RequestLine
@@ -114,6 +115,7 @@ _LINES = (
         decision.c.approved_by,
         request.c.answer_form.is_not(None).label("wants_answer"),
         case((request.c.status == RequestStatus.ANSWERED, _answer)).label("answer"),
+        request.c.answer_form["order"].label("answer_order"),
     )
     .join(_revision, present_revision(request, _revision))
     .outerjoin(_place, channel_card(request, _place))
@@ -145,7 +147,7 @@ def history_line(row: Row[Any]) -> HistoryLine:
         decided_by=person(row.decided_team_id, row.decided_user_id),
         approved_by=people(row.approved_by or ()),
         thread=(row.channel_id, row.ts) if row.ts else None,
-        answer=from_json(row.answer) if row.answer else None,
+        answer=in_order(from_json(row.answer), row.answer_order) if row.answer else None,
     )
 
 

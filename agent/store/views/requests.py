@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, fetch, query
-from agent.domain.answers import AnswerForm
+from agent.domain.answers import AnswerForm, in_order
 from agent.domain.limits import LimitView
 from agent.domain.pause import EVERYTHING
 from agent.domain.request import ExecutionStatus, RequestStatus, StoredPlace, Verdict
@@ -110,6 +110,7 @@ def _view(row: Row[Any]) -> RequestView:
     erased = row.erased_at is not None
     action = Action(row.tool, row.tool_version, {}) if erased else Action.from_canonical(bytes(row.action))
     facts = _facts(row.facts)
+    form = AnswerForm.stored(row.answer_form) if row.answer_form else None
     return row_as(
         RequestView,
         row,
@@ -119,7 +120,7 @@ def _view(row: Row[Any]) -> RequestView:
         previous_facts=_facts(row.previous_facts),
         paused_agent=None if row.paused_scope == EVERYTHING else row.paused_scope,
         excluded=exclusions.from_json(row.excluded),
-        votes=_votes(row.votes),
+        votes=_votes(row.votes, form.order if form else ()),
         decision=_decision(row),
         execution=_execution(row),
         voided=row.voided_at is not None,
@@ -134,7 +135,7 @@ def _view(row: Row[Any]) -> RequestView:
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         recorded=row.seq or 0,
         limits=tuple(map(LimitView.read, row.limits or ())),
-        answer_form=AnswerForm.stored(row.answer_form) if row.answer_form else None,
+        answer_form=form,
     )
 
 
@@ -169,7 +170,7 @@ def _facts(encoded: bytes | None) -> dict[str, Any] | None:
     return facts
 
 
-def _votes(rows: Sequence[dict[str, Any]]) -> tuple[VoteView, ...]:
+def _votes(rows: Sequence[dict[str, Any]], order: Sequence[str]) -> tuple[VoteView, ...]:
     return tuple(
         VoteView(
             person=Person(row["team"], row["user"]),
@@ -177,7 +178,9 @@ def _votes(rows: Sequence[dict[str, Any]]) -> tuple[VoteView, ...]:
             reason=row["reason"],
             at=datetime.fromisoformat(row["at"]),
             together=UUID(row["together"]) if row["together"] else None,
-            answer=from_json(row["answer"]) if row["answer"] and row["answer_erased_at"] is None else None,
+            answer=in_order(from_json(row["answer"]), order)
+            if row["answer"] and row["answer_erased_at"] is None
+            else None,
             answer_digest=row["answer_digest"],
         )
         for row in rows

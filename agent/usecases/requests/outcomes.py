@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -12,7 +12,7 @@ import structlog
 from agent import tracing
 from agent.database.transaction import Transaction
 from agent.database.wakeups import Wakeup
-from agent.domain.answers import AnswerValue
+from agent.domain.answers import AnswerValue, in_order
 from agent.domain.audit import AuditKind
 from agent.domain.call_answers import call_after
 from agent.domain.request import RequestStatus
@@ -64,6 +64,8 @@ class RequestEnding:
     """If several approvals or answers counted, in the order of the votes."""
     answer: AnswerValue | None = None
     """What people answered."""
+    answer_order: tuple[str, ...] = ()
+    """Of the form's fields."""
     together: bool = False
     """By a form that decides several requests."""
 
@@ -195,13 +197,20 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
         reason=ending.reason,
         at=at,
         **named_approvers(ending.approved_by),
-        **({"answer": ending.answer.value} if ending.answer else {}),
+        **({"answer": _in_order(ending)} if ending.answer else {}),
         **({"together": True} if ending.together else {}),
     )
     return (
         outbox.card(request.destination, request.id, urgent=ending.outcome is not RequestStatus.EXPIRED),
         line if ending.outcome is RequestStatus.CANCELLED else outbox.telling(line),
     )
+
+
+def _in_order(ending: RequestEnding) -> object:
+    """The answer, a form's as a list of its fields: a message's body is JSON whose members have no order."""
+    value = ending.answer and ending.answer.value
+    ordered = in_order(value, ending.answer_order)
+    return [{name: each} for name, each in ordered.items()] if isinstance(ordered, Mapping) else ordered
 
 
 def _note(ended: Sequence[tuple[RequestEnding, ChainHead]]) -> None:

@@ -352,6 +352,7 @@ def _decide(
         webhooks=request.webhooks,
         approved_by=counted if several else (),
         answer=ballot.answer if outcome is RequestStatus.ANSWERED else None,
+        answer_order=request.answer_form.order if request.answer_form else (),
         together=ballot.together is not None,
     )
     if claimant and request.call and approved:

@@ -22,11 +22,13 @@ from slackbot.cards import (
     ACTION_REJECT,
     CALLBACK_EDIT,
     ButtonValue,
+    thread_line,
 )
 from slackbot.cards.question import FIELD, INPUT, OTHER
 from slackbot.cards.values import CALLBACK_ANSWER
 from tests.integration.asking import TEAM, Asked, rule
 from tests.integration.listeners.conftest import House
+from tests.integration.listeners.test_commands import shown
 from tests.integration.listeners.test_enterprise_grid import HANA, hana_joins
 from tests.integration.on_record import put_terms_on_record
 
@@ -134,7 +136,13 @@ async def test_a_form_is_drawn_from_its_schema(house: House) -> None:
         "wanted": "2027-01-31",
         "gift": True,
     }
-    assert await answer_of(house, asked.request_id) == ("answered", expected)
+    status, answer = await answer_of(house, asked.request_id)
+    assert (status, answer) == ("answered", expected)
+    assert list(answer) == list(expected)
+    in_order = "item: pens, count: 3, colours: blue, for: U0LINUS, wanted: 2027-01-31, gift: yes"
+    body = house.rows("SELECT body FROM delivery WHERE body ->> 'line' = 'answered'")[0][0]
+    assert in_order in words({"blocks": thread_line(body).blocks})
+    assert in_order in shown(await grace.command("/approvals", "history", "C0AGENTS"))
 
 
 async def test_a_card_names_the_fields(house: House) -> None:

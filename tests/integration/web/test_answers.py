@@ -317,6 +317,9 @@ async def test_the_page_has_the_same_form(porch: Porch) -> None:  # noqa: F811
     await reader.open(f"/inbox/requests/{request_id}")
     for words in ("Answered by @grace", "pens <b>", "large", "answered on this page"):
         assert words in reader.words, words
+    for path in ("/inbox", "/inbox/history", "/inbox/history.csv"):
+        await reader.open(path)
+        assert "item: pens <b>, count: 7, size: large" in unescape(reader.page), path
 
 
 @pytest.mark.parametrize(
