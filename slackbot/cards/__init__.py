@@ -28,12 +28,8 @@ from slackbot.cards.lists import (
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
 from slackbot.cards.more_form import more_modal
-from slackbot.cards.question import (
-    answer_in_words,
-    question_errors,
-    question_modal,
-    read_question_modal,
-)
+from slackbot.cards.question import answer_in_words
+from slackbot.cards.question_form import question_errors, question_modal, read_question_modal
 from slackbot.cards.request import (
     named_in,
     plain_message,

@@ -11,7 +11,7 @@ from signoff_demo.guided_policy import ALLOW, BOUND, TRY
 from signoff_demo.guided_steps import approving, on_card, open_inbox, order, rejecting, run_as_ada, watch
 from signoff_demo.rules import SECONDS
 from slackbot.cards import ACTION_ASK_AGAIN, ACTION_CHOOSE, ACTION_EDIT, ACTION_GIVE_ANSWER, ACTION_REJECT
-from slackbot.cards.question import FIELD, INPUT
+from slackbot.cards.question_form import FIELD, INPUT
 from slackbot.cards.together_form import TICK, TICK_BLOCK, VERDICT
 from slackbot.cards.values import ACTION_DECIDE_TOGETHER
 

@@ -122,8 +122,8 @@ async def _give_answer(ctx: ListenerContext, click: ButtonClick, view: dict[str,
     if request.answer_form is None:
         raise Refused(Refusal.OTHER_VERDICT)
     try:
-        value = read_question_modal(view["state"]["values"], request.answer_form)
-        answer = await read_answer(ctx.directory, request.answer_form, value)
+        entries = read_question_modal(view["state"]["values"], request.answer_form)
+        answer = await read_answer(ctx.directory, request.answer_form, entries.read())
     except UnfitAnswer as unfit:
         return FormError(errors=question_errors(view, request.answer_form, unfit), notice=str(unfit))
     await cast_vote(ctx.votes, ctx.directory, click.vote(Verdict.ANSWER, PATH, answer=answer))

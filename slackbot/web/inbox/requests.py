@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from agent.domain.answer_entries import AnswerEntries
 from agent.domain.answers import AnswerForm, UnfitAnswer
 from agent.domain.errors import NotFound, Refusal, Refused, sentence
 from agent.domain.request import Verdict
@@ -22,7 +23,6 @@ from signoff.errors import MalformedArguments
 from signoff.values import Action, Risk
 from slackbot.cards import argument_fields, edit_errors, read_edit, unreadable
 from slackbot.cards.form import FIELD_INPUT
-from slackbot.cards.question import read_entry, read_question
 from slackbot.cards.schema import InputKind
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits
@@ -142,8 +142,9 @@ async def answer(request: Request, request_id: str, who: Signed, form: Form) -> 
         return await _show(ctx, who, request_id, _with(typed, sentence(Refusal.OTHER_VERDICT)), 409)
     try:
         async with asyncio.timeout(BUDGET):
-            value = read_question(_entries(view.answer_form, given), view.answer_form, given.get("other"))
-            said = await read_answer(ctx.slack.directory, view.answer_form, value)
+            said = await read_answer(
+                ctx.slack.directory, view.answer_form, _entries(view.answer_form, form).read()
+            )
             cast = NewVote(who.person, view.id, _revision(form, view), Verdict.ANSWER, PATH, answer=said)
             await cast_vote(ctx.votes, ctx.slack.directory, cast)
     except UnfitAnswer as unfit:
@@ -155,14 +156,9 @@ async def answer(request: Request, request_id: str, who: Signed, form: Form) -> 
     return redirect_after_form(f"/inbox/requests/{view.id}#next")
 
 
-def _entries(form: AnswerForm, given: Mapping[str, str]) -> dict[str, Any]:
-    """By field, without what is empty; a text that is no value of its kind is left to the form, which refuses it."""
-    texts = {each.name: (each, given.get(f"f{at}", "").strip()) for at, each in enumerate(form.fields)}
-    return {
-        name: entered
-        for name, (field, text) in texts.items()
-        if (entered := read_entry(field, text.split("\n") if text else [])) is not None
-    }
+def _entries(form: AnswerForm, given: FormData) -> AnswerEntries:
+    texts = [[str(each) for each in given.getlist(f"f{at}")] for at in range(len(form.fields))]
+    return AnswerEntries(form, texts, given.get("other"))
 
 
 for each in ON_APPROVAL:

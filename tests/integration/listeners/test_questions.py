@@ -24,7 +24,7 @@ from slackbot.cards import (
     ButtonValue,
     thread_line,
 )
-from slackbot.cards.question import FIELD, INPUT, OTHER
+from slackbot.cards.question_form import FIELD, INPUT, OTHER
 from slackbot.cards.values import CALLBACK_ANSWER
 from tests.integration.asking import TEAM, Asked, rule
 from tests.integration.listeners.conftest import House

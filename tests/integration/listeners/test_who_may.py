@@ -13,7 +13,7 @@ from agent.domain.rules import Rule
 from agent.usecases import requests
 from signoff.values import Action, Person
 from slackbot.cards import ACTION_APPROVE, ACTION_CHOOSE, CALLBACK_EDIT, ButtonValue
-from slackbot.cards.question import FIELD, INPUT
+from slackbot.cards.question_form import FIELD, INPUT
 from slackbot.cards.values import CALLBACK_ANSWER
 from tests.integration.asking import TEAM, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House

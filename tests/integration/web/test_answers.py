@@ -21,7 +21,7 @@ from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
 from signoff.errors import ApiError, CollaborationError, SignoffError
 from signoff.values import Person
 from slackbot.cards import ACTION_CHOOSE, ACTION_GIVE_ANSWER
-from slackbot.cards.question import FIELD, INPUT
+from slackbot.cards.question_form import FIELD, INPUT
 from tests.integration.asking import column
 from tests.integration.service.conftest import http_house  # noqa: F401
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, until

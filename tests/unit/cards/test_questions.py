@@ -16,12 +16,12 @@ from agent.domain.answers import AnswerForm, UnfitAnswer
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import DecisionView, RequestView, VoteView
 from slackbot.cards import inert, request_card, request_details, thread_line
-from slackbot.cards.question import (
+from slackbot.cards.question import offered
+from slackbot.cards.question_form import (
     FIELD,
     INPUT,
     MAX_OPTION,
     OTHER,
-    offered,
     question_errors,
     question_modal,
     read_question_modal,
@@ -219,7 +219,7 @@ def test_forged_submissions_are_read_or_refused(data: st.DataObject) -> None:
     state: st.SearchStrategy[Any] = st.fixed_dictionaries({INPUT: ANY_STATE}) | st.just({}) | st.none()
     given_values = data.draw(st.dictionaries(st.sampled_from(blocks), state))
     try:
-        kept = form.read(read_question_modal(given_values, form))
+        kept = form.read(read_question_modal(given_values, form).read())
     except UnfitAnswer as unfit:
         there = {"blocks": [{"type": "input", "block_id": each} for each in blocks[:-2]]}
         errors = question_errors(there, form, unfit)
