@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -30,6 +31,7 @@ from signoff.sessions import checked_session
 from signoff.values import Action
 
 T = TypeVar("T")
+Asked = TypeVar("Asked", Review, "Review | Approval")
 
 TIMEOUT = 30.0
 """Seconds that `ask` waits where neither the program nor policy says how long."""
@@ -106,10 +108,9 @@ def ask(
     also a TimeoutError, if it expires; ApiError, Conflict (the key was used for other content), MalformedArguments,
     ValueError (no such session) and Unreachable.
     """
-    limit = WaitLimit.of(timeout)
-    began = time.monotonic()
     arguments = as_judged(arguments)
-    asked = yield from submit(
+    ask = partial(
+        submit,
         action,
         arguments,
         description=description,
@@ -120,13 +121,9 @@ def ask(
         rationale=rationale,
         session=session,
         facts=facts,
-        patience=max(limit.seconds, 1.0),
     )
-    if isinstance(asked, Approval):
-        return asked
-    if asked.status == "waiting":
-        asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
-    return concluded(asked, arguments)
+    asked = yield from _asked(ask, timeout, keep=key is not None)
+    return asked if isinstance(asked, Approval) else concluded(asked, arguments)
 
 
 def ask_for(
@@ -155,9 +152,9 @@ def ask_for(
     Waits as `ask` does, and raises what it raises; ValueError if not exactly one of ``options`` and ``form`` is given,
     and SignoffError if the model's own validators refuse what its schema allows.
     """
-    limit, began = WaitLimit.of(timeout), time.monotonic()
     model = form if hasattr(form, "model_json_schema") else None
-    asked = yield from submit_for(
+    ask = partial(
+        submit_for,
         question,
         options,
         form=model.model_json_schema() if model else form,
@@ -169,11 +166,8 @@ def ask_for(
         requester=requester,
         agent=agent,
         session=session,
-        patience=max(limit.seconds, 1.0),
     )
-    if asked.status == "waiting":
-        asked = yield from decided_or_left(asked, limit, began, keep=key is not None)
-    answer = answered(asked)
+    answer = answered((yield from _asked(ask, timeout, keep=key is not None)))
     return answer if model is None or answer.value is None else _of_model(answer, model)
 
 
@@ -368,6 +362,17 @@ def _question(
     if context is not None:
         body["agent_context"] = fit_to_send(context, body)
     return body
+
+
+def _asked(
+    ask: Callable[..., Operation[Asked]], timeout: Duration | WaitLimit | None, *, keep: bool
+) -> Operation[Asked]:
+    """Ask with `submit` or `submit_for`, and wait for what people say. Raises TimeoutError; see `in_time`."""
+    limit, began = WaitLimit.of(timeout), time.monotonic()
+    asked = yield from ask(patience=max(limit.seconds, 1.0))
+    if not isinstance(asked, Review):
+        return asked
+    return (yield from decided_or_left(asked, limit, began, keep=keep))
 
 
 def decided(known: dict[str, Review], deadline: float) -> Operation[None]:
