@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agent.domain.answer_entries import AnswerEntries
 from agent.domain.answer_fields import FieldKind
 from agent.domain.answer_schemas import CHOICE, MAX_FIELDS, PERSON
 from agent.domain.answers import AnswerForm, UnfitAnswer
@@ -538,3 +539,38 @@ def test_fields_keep_the_authors_order(ordered: list[str]) -> None:
     """People see the fields as the author wrote them, although canonical JSON sorts them."""
     form = AnswerForm.of({"type": "object", "properties": {name: {"type": "string"} for name in ordered}})
     assert [each.name for each in AnswerForm.stored(json.loads(form.canonical)).fields] == ordered
+
+
+def test_entries_are_read_as_their_fields_take_them() -> None:
+    """Texts become numbers, options and yes or no; blanks are no entry, and what is none of its kind stays a text."""
+    fields = {
+        "item": {"type": "string"},
+        "count": {"type": "integer"},
+        "size": {"enum": ["S", "L"]},
+        "colours": {"type": "array", "items": {"enum": ["red", "blue"]}},
+        "gift": {"type": "boolean"},
+    }
+    form = AnswerForm.of({"type": "object", "properties": fields})
+
+    def read(*texts: list[str]) -> Any:
+        return AnswerEntries(form, texts).read()
+
+    everything = read([" pens\nred "], [" 3"], ["1"], ["0", "1"], ["yes"])
+    assert everything == {
+        "item": "pens\nred",
+        "count": 3,
+        "size": "L",
+        "colours": ["red", "blue"],
+        "gift": True,
+    }
+    assert read([" "], [], [""], [], ["\t"]) == {}
+    assert read([], ["1_0"], [], [], ["yes", "no"]) == {"count": "1_0", "gift": "yes\nno"}
+    for unknown in ("2", "S", "-1"):
+        with pytest.raises(UnfitAnswer, match="size"):
+            read([], [], [unknown], [], [])
+    choice = AnswerForm.of({"enum": ["eu", "us"]})
+    assert AnswerEntries(choice, [["1"]], " ").read() == "us"
+    assert AnswerEntries(choice, [[" "]], " moon ").read() == "moon"
+    for texts, own in (([["1"]], "moon"), ([[]], None)):
+        with pytest.raises(UnfitAnswer, match="not both"):
+            AnswerEntries(choice, texts, own).read()
