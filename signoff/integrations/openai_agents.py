@@ -57,10 +57,10 @@ from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, Claime
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import WaitLimit
 from signoff.durations import Duration
-from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
+from signoff.errors import CollaborationError, MalformedArguments, SignoffError
+from signoff.integrations.questions import FREE_TEXT, Question, answer_to
 from signoff.integrations.tool_calls import (
     TIMEOUT,
-    UNUSABLE,
     CallName,
     CallOutcome,
     CallQuestion,
@@ -71,7 +71,6 @@ from signoff.integrations.tool_calls import (
     with_note,
 )
 from signoff.json_form import CHANGED, difference, dumps_of_model, filled, shown_path, stable_form
-from signoff.sessions import session_named
 
 Call = tuple[str | None, str, str, bytes]
 """Run, call id and exact action: models repeat call ids across runs."""
@@ -279,16 +278,11 @@ def ask_people(
             question: What you need to know, with all that people need to answer it.
             options: The answers to choose from; people may answer otherwise. None lets them write.
         """
-        wanted: dict[str, Any] = {"options": options} if options else {"form": _FREE_TEXT}
-        try:
-            answer = await client.ask_for(question, timeout=limit, session=session_named(session), **wanted)
-        except (CollaborationError, TimeoutError) as silence:
-            return f"There is no answer: {silence}. Do not assume one."
-        except ApiError as refused:
-            if refused.status != UNUSABLE:
-                raise
-            return f"Nobody was asked: {refused}"
-        return f"People answered: {answer.value if options else answer.value['answer']}"
+        wanted = Question(question=question, options=options or None, form=None if options else FREE_TEXT)
+        given = await answer_to(client, wanted, key=None, session=session, context=None, timeout=limit)
+        if isinstance(given, str):
+            return given
+        return f"People answered: {given.value if options else given.value['answer']}"
 
     return function_tool(ask_people)
 
@@ -303,9 +297,6 @@ def _question(item: ToolApprovalItem, call: CallName) -> CallQuestion | str:
     except MalformedArguments as error:
         return unusable(name, error)
     return CallQuestion(name, arguments, call)
-
-
-_FREE_TEXT = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 
 
 def _words(earlier: AttemptOutcome) -> str:

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context
 from mcp_types import TextContent
 from pydantic import BaseModel, Field
 
-from signoff.client import AsyncApprovalClient
+from signoff.client import AsyncApprovalClient, GivenAnswer
 from signoff.integrations.mcp_answers import elicitation_callback
 from signoff.integrations.openai_agents import ask_people
 from tests.integration.asking import column
@@ -63,6 +63,20 @@ async def test_no_answer_is_said_to_the_model(actors: Desk, client: AsyncApprova
     assert (await running).startswith("There is no answer: ")
     assert "an option stands twice" in await called(client, question="Which?", options=["eu", "eu"])
     assert await actors.statuses() == ["rejected"]
+
+
+@pytest.mark.parametrize("asked", [{"options": ["eu", "us"]}, {}])
+async def test_an_erased_answer_is_not_told(
+    client: AsyncApprovalClient, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+) -> None:
+    """An erased answer is an error of the tool: a model does not read that people answered nothing."""
+
+    async def erased(*_: Any, **__: Any) -> GivenAnswer:
+        return GivenAnswer(None, "r-1", "r-1")
+
+    monkeypatch.setattr(client, "ask_for", erased)
+    read = await called(client, question="Which region?", **asked)
+    assert read.startswith("An error occurred")
 
 
 class Wanted(BaseModel):
