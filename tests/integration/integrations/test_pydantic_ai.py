@@ -169,7 +169,7 @@ async def test_an_answer_is_the_result_of_the_tool_that_asks(actors: Desk, asker
     waiting = {each.description: each.id for each in await asker.client.pending()}
     assert len(waiting) == 3
     await actors.decide(waiting["The agent asks: “Which region?”"], "answered", answer="the moon")
-    order = {"count": 3, "item": "pens"}
+    order = {"item": "pens", "count": 3}
     await actors.decide(waiting["The agent asks: “What do you need?”"], "answered", answer=order)
     await actors.decide(waiting["Delete 50 records from “users”"])
     answers = await answering
