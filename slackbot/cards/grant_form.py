@@ -1,4 +1,4 @@
-"""The form of a grant: what it asks, what was entered, and the preview before it counts.
+"""The form of a grant: what it asks, and what was entered.
 
 Fields without an input stay exact.
 """
@@ -21,20 +21,17 @@ from agent.domain.field_constraints import (
     FieldValue,
     Fits,
     OneOf,
-    constraint_in_words,
     exact_number,
     keeps_exactly,
-    number_in_words,
 )
 from agent.domain.request import Verdict
 from agent.domain.request_view import RequestView
 from agent.domain.rules import GrantLimits
-from signoff.formats import Money
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title
-from slackbot.cards.values import CALLBACK_GRANT, CALLBACK_SAVE_GRANT, REASON_BLOCK, REASON_INPUT, Json
-from slackbot.cards.vote_forms import MAX_REASON, reason_of
+from slackbot.cards.values import CALLBACK_GRANT, Json
+from slackbot.cards.vote_forms import own_words_input, reason_of
 
 _INTRO = (
     "This approves the request. Until the grant ends, every later call that fits these values runs without asking "
@@ -60,21 +57,12 @@ def grant_modal(
             "lasts", "For how long", duration_text(min(timedelta(hours=8), limits.max_for)), _longest(limits)
         ),
         _plain_input(
-            "uses",
-            "How many times",
-            str(min(10, limits.max_uses)),
-            f"At most {limits.max_uses:,}.",
+            "uses", "How many times", str(min(10, limits.max_uses)), f"At most {limits.max_uses:,}."
         ),
         *_sum(found),
     ]
     if Verdict.APPROVE in view.rule.reason_required:
-        element = {
-            "type": "plain_text_input",
-            "action_id": REASON_INPUT,
-            "multiline": True,
-            "max_length": MAX_REASON,
-        }
-        rows.append(blocks.input_block(REASON_BLOCK, "Note", element))
+        rows.append(own_words_input("Note", required=True, hint=None, focus=False))
     return modal(
         "Allow similar calls",
         rows,
@@ -296,82 +284,3 @@ def _constraint(field: OpenField, entered: Any) -> Constraint:
     if typed.strip() == number_text(field.value):
         return Exact(field.value)
     raise ValueError(_NO_RANGE)
-
-
-MAX_CARRIED = 3000
-MAX_LINKS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """``links`` lead to matching rejected decisions."""
-
-    looked_at: int
-    approved: int
-    rejected: int
-    links: tuple[tuple[str, str | None], ...] = ()
-
-
-def preview_modal(view: RequestView, terms: GrantTerms, preview: Preview, carry: str) -> Json:
-    """Submitting the modal gives the grant."""
-    money = Money.declared(view.rule.money)
-    freed = [
-        words
-        for root, constraints in (("args", terms.arguments), ("facts", terms.facts or {}))
-        for name, each in constraints.items()
-        if (words := constraint_in_words(f"{root}.{name}", each, money.below(root, name))) is not None
-    ]
-    same = "for the same requester only" if view.requester else "only without a requester in Slack"
-    total = (
-        f", {terms.sum_of} up to {number_in_words(terms.max_sum, money.below(*terms.sum_of.split('.')))} in total"
-        if terms.max_sum is not None and terms.sum_of is not None
-        else ""
-    )
-    times = "Once" if terms.max_uses == 1 else f"Up to {terms.max_uses:,} times"
-    bounds = f"{times} within {duration_text(terms.lasts)}, {'for anyone' if terms.anyone else same}{total}."
-    quorum = (
-        f" It needs {view.approvals_required:,} reviewers; the grant's card asks the others."
-        if view.approvals_required > 1
-        else ""
-    )
-    rows = [
-        blocks.rich_text(
-            blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
-            blocks.section(blocks.text("May differ:", bold=True)),
-            blocks.bullets(
-                blocks.section(blocks.text(inert.line(each, 300)))
-                for each in freed or ["nothing: only exactly the same call"]
-            ),
-            blocks.section(blocks.text(f"{bounds}{quorum}")),
-        ),
-        blocks.rich_text(blocks.section(blocks.text(_history(preview), bold=preview.rejected > 0))),
-    ]
-    if preview.links:
-        rejected = [
-            blocks.section(blocks.link(url, label) if url else blocks.text(label))
-            for label, url in preview.links[:MAX_LINKS]
-        ]
-        rows.append(
-            blocks.rich_text(
-                blocks.section(blocks.text("Rejected, although they match:")), blocks.bullets(rejected)
-            )
-        )
-    return modal(
-        "Allow similar calls",
-        blocks.with_ids(rows, carry[:60]),
-        close="Cancel",
-        submit="Save",
-        callback=CALLBACK_SAVE_GRANT,
-        carry=carry,
-    )
-
-
-def _history(preview: Preview) -> str:
-    if not preview.looked_at:
-        return "No call of this tool was decided before."
-    calls = "1 decided call" if preview.looked_at == 1 else f"the last {preview.looked_at:,} decided calls"
-    matched = preview.approved + preview.rejected
-    return (
-        f"Of {calls} of this tool {matched:,} {'matches' if matched == 1 else 'match'}: "
-        f"{preview.approved:,} approved, {preview.rejected:,} rejected."
-    )

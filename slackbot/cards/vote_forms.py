@@ -102,14 +102,14 @@ def reason_chooser(reasons: Sequence[str], *, required: bool = False, label: str
     return [blocks.input_block(CHOICE_BLOCK, label, element, optional=not required)]
 
 
-def own_words_input(label: str, *, required: bool, hint: str | None) -> Json:
+def own_words_input(label: str, *, required: bool, hint: str | None, focus: bool = True) -> Json:
     """Return the input for the reviewer's own words, which `reason_of` reads."""
     element = {
         "type": "plain_text_input",
         "action_id": REASON_INPUT,
         "multiline": True,
         "max_length": MAX_REASON,
-        "focus_on_load": True,
+        **({"focus_on_load": True} if focus else {}),
     }
     return blocks.input_block(REASON_BLOCK, label, element, optional=not required, hint=hint)
 

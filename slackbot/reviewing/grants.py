@@ -30,7 +30,8 @@ from agent.usecases.grants import GrantProposal
 from agent.usecases.requests import Votes
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
-from slackbot.cards.grant_form import GrantTerms, Preview
+from slackbot.cards.grant_form import GrantTerms
+from slackbot.cards.grant_preview import Preview
 from slackbot.cards.lists import GrantLine
 from slackbot.cards.schema import properties
 from slackbot.masking import clean_descriptions, clean_view, is_scanned

@@ -11,15 +11,8 @@ from agent.domain.errors import GrantRefused, NotFound, Refused
 from agent.domain.grants import limits_problem
 from agent.domain.request import Verdict
 from agent.domain.short_ids import short_id
-from slackbot.cards.grant_form import (
-    MAX_CARRIED,
-    MAX_LINKS,
-    PREFIX,
-    entered_grant,
-    grant_modal,
-    preview_modal,
-    read_grant,
-)
+from slackbot.cards.grant_form import PREFIX, entered_grant, grant_modal, read_grant
+from slackbot.cards.grant_preview import MAX_CARRIED, MAX_LINKS, preview_modal
 from slackbot.reviewing import grants
 from slackbot.slack.listeners import details
 from slackbot.slack.listeners.buttons import ButtonClick, card_of, person_of, waiting_card_of

@@ -17,7 +17,8 @@ from agent.domain.request_view import Behalf, GrantView
 from agent.domain.rules import GrantLimits
 from signoff.values import Action, Person, Risk
 from slackbot import cards
-from slackbot.cards.grant_form import PREFIX, Preview, entered_grant, grant_modal, preview_modal, read_grant
+from slackbot.cards.grant_form import PREFIX, entered_grant, grant_modal, read_grant
+from slackbot.cards.grant_preview import Preview, preview_modal
 from tests.unit.cards.conftest import OUR_LINK, Referee, decided, make_view
 
 LIMITS = GrantLimits(timedelta(days=7), 100)
