@@ -27,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, cast
@@ -52,15 +52,9 @@ from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, Claime
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import WaitLimit
 from signoff.durations import Duration
-from signoff.errors import (
-    ApiError,
-    CollaborationError,
-    Conflict,
-    MalformedArguments,
-    SignoffError,
-    Unreachable,
-)
+from signoff.errors import CollaborationError, MalformedArguments, SignoffError
 from signoff.integrations.agno_inputs import fill_in, question_of
+from signoff.integrations.agno_open_questions import OpenQuestions
 from signoff.integrations.agno_paused_runs import (
     UNFINISHED,
     Run,
@@ -71,7 +65,6 @@ from signoff.integrations.agno_paused_runs import (
     has_ended,
     id_of,
     is_cancelled,
-    is_run_of,
     latest_of,
     paused_runs,
     run_asking,
@@ -93,9 +86,6 @@ from signoff.integrations.tool_calls import (
 from signoff.json_form import form_as_read, judged_values, reader_of, written_by_type
 
 log = logging.getLogger("signoff.client")
-
-MAX_FOUND = 1000
-"""Open questions of an earlier process that are looked at once."""
 
 Reader = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -134,12 +124,7 @@ class AgnoApprovals:
         self._timeout = WaitLimit.of(timeout, TIMEOUT)
         self._facts = facts
         self._decided: dict[Call, _Decided] = {}
-        self._open: dict[str | None, dict[str, set[str]]] = {}
-        """Questions by agent and run, which may go on without their answers."""
-        self._left: set[str] = set()
-        """Questions of runs that went on."""
-        self._found: set[str | None] = set()
-        """Agents whose open questions of an earlier process are among them."""
+        self._open = OpenQuestions(client)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def guard(self, given: Function | Callable[..., Any]) -> Function:
@@ -151,10 +136,8 @@ class AgnoApprovals:
         function = given if isinstance(given, Function) else tool(given)
         inner = function.entrypoint
         if inner is None or function.requires_user_input or function.external_execution:
-            words = (
-                f"{function.name} takes a person's input or is executed elsewhere, so it cannot be guarded"
-            )
-            raise ValueError(words)
+            words = "takes a person's input or is executed elsewhere, so it cannot be guarded"
+            raise ValueError(f"{function.name} {words}")
         plain = inspect.unwrap(inner)
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise TypeError(f"{function.name} is a generator; guard a function that returns its result")
@@ -222,9 +205,9 @@ class AgnoApprovals:
                     present = await self._continued(agent, present)
                 finally:
                     await self._forget(asking)
-                self._open_of(agent).pop(id_of(run), None)
+                self._open.forget(agent, id_of(run))
             if present.status is RunStatus.cancelled:
-                await self._close_cancelled(agent, id_of(run))
+                await self._open.close_cancelled(agent, id_of(run))
             return present
 
     async def resume_paused(self, agent: Runner) -> list[Run]:
@@ -236,7 +219,7 @@ class AgnoApprovals:
         resumed = []
         paused = await paused_runs(agent)
         known = {id_of(each) for each in paused}
-        await self._find_open(agent, known)
+        await self._open.find(agent, known)
         for each in paused:
             if self._lock(id_of(each)).locked():
                 continue
@@ -249,7 +232,7 @@ class AgnoApprovals:
                 continue
             if run.status not in (RunStatus.paused, RunStatus.cancelled):
                 resumed.append(run)
-        await self._close_left(agent, known)
+        await self._open.close_left(agent, lambda run_id: run_id in known or self._lock(run_id).locked())
         return resumed
 
     @asynccontextmanager
@@ -266,61 +249,6 @@ class AgnoApprovals:
             stopping.set()
             await looks
 
-    # --- questions of runs that went on ------------------------------------------------------------------------
-
-    def _open_of(self, agent: Runner) -> dict[str, set[str]]:
-        agent.set_id()
-        return self._open.setdefault(agent.id, {})
-
-    async def _find_open(self, agent: Runner, paused: AbstractSet[str]) -> None:
-        """Other agents and programs may ask with the same key: each run is looked up once."""
-        if agent.id in self._found:
-            return
-        found: dict[str, set[str]] = {}
-        for each in await self._client.pending(limit=MAX_FOUND):
-            run_id, colon, _ = each.request_id.rpartition(":")
-            if colon:
-                found.setdefault(run_id, set()).add(each.request_id)
-        for run_id, names in found.items():
-            run = None if run_id in paused else await stored_run(agent, run_id)
-            if run_id in paused or (run is not None and is_run_of(agent, run)):
-                self._open_of(agent).setdefault(run_id, set()).update(names)
-        self._found.add(agent.id)
-
-    async def _close_left(self, agent: Runner, paused: AbstractSet[str]) -> None:
-        """Something else continued or ended their runs, such as AgentOS' `/continue` and `/cancel`."""
-        ours = self._open_of(agent)
-        for run_id in ours.keys() - paused:
-            if self._lock(run_id).locked():
-                continue
-            run = await stored_run(agent, run_id)
-            if run is None:
-                ours.pop(run_id, None)
-            elif has_ended(run):
-                self._left |= ours.pop(run_id, set())
-        await self._withdraw_left()
-
-    async def _close_cancelled(self, agent: Runner, run_id: str) -> None:
-        """What the service does not answer is left to the next look."""
-        try:
-            await self._find_open(agent, {run_id})
-        except (ApiError, Unreachable) as error:
-            log.warning("could not look for questions of the cancelled run %s: %s", run_id, error)
-        self._left |= self._open_of(agent).pop(run_id, set())
-        await self._withdraw_left()
-
-    async def _withdraw_left(self) -> None:
-        for name in [*self._left]:
-            try:
-                await self._client.withdraw(name)
-            except Conflict:  # it has ended
-                pass
-            except (ApiError, Unreachable) as error:
-                if getattr(error, "status", None) != 404:  # else it was never asked
-                    log.warning("the question %s of a run that went on is still open: %s", name, error)
-                    return
-            self._left.discard(name)
-
     # --- parts -----------------------------------------------------------------------------------------------
 
     async def _look_until(self, stopping: asyncio.Event, agents: tuple[Runner, ...], every: float) -> None:
@@ -330,10 +258,8 @@ class AgnoApprovals:
                     await self.resume_paused(agent)
                 except Exception:
                     log.exception("could not look for paused runs of %s; retrying", agent.id)
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), every)
-            except TimeoutError:
-                continue
 
     async def _continued(self, agent: Runner, run: Run) -> Run:
         """Unless it was ended or cancelled while people were deciding."""
@@ -354,9 +280,7 @@ class AgnoApprovals:
             (run_asking(run, each), call.tool_call_id) for each, call in zip(waiting, calls, strict=True)
         ]
         number = Counter(names)
-        ours = self._open_of(agent)
-        earlier = ours.pop(id_of(run), set())
-        try:
+        with self._open.asked_again(agent, id_of(run)):
             asked = [
                 await self._question(agent, run, each, number[name] == 1, limit)
                 for each, name in zip(waiting, names, strict=True)
@@ -369,8 +293,6 @@ class AgnoApprovals:
                 timeout=limit,
                 facts=self._facts,
             )
-        finally:
-            self._left |= earlier - ours.get(id_of(run), set())
         decided = [
             each if isinstance(each, str | GivenAnswer) else _Decided(id_of(run), each, limit)
             for each in outcomes
@@ -439,7 +361,7 @@ class AgnoApprovals:
         # Agno stores a requirement before anybody is asked: a run that begins again after a kill has the same one, and
         # a run that was sent back to an earlier message has a new one for the same call in the same turn.
         question = CallName(id_of(run), [waiting.id])
-        self._open_of(agent).setdefault(id_of(run), set()).add(question.key(name, arguments))
+        self._open.of(agent, id_of(run)).add(question.key(name, arguments))
         return CallQuestion(name, arguments, question)
 
     async def _input(
@@ -453,14 +375,9 @@ class AgnoApprovals:
         except PydanticUserError as error:
             return unusable(name, SignoffError(f"people cannot be asked for this input: {error.message}"))
         key = CallName(id_of(run), [waiting.id]).key(name, {})
-        self._open_of(agent).setdefault(id_of(run), set()).add(key)
+        self._open.of(agent, id_of(run)).add(key)
         return await answer_to(
-            self._client,
-            question,
-            key=key,
-            session=run.session_id,
-            context=task_of(run),
-            timeout=limit,
+            self._client, question, key=key, session=run.session_id, context=task_of(run), timeout=limit
         )
 
     def _reader_of(self, agent: Runner, waiting: RunRequirement, name: str | None) -> Reader | None:
@@ -529,13 +446,10 @@ def _reader(function: Function, inner: Callable[..., Any]) -> Reader:
     known.parameters = {"type": "object", "properties": {}, "required": []}
     known.skip_entrypoint_processing = False
     known.process_entrypoint()
-    names = {*known.parameters.get("properties", {}), *_variadic(inner)}
+    own = inspect.signature(inner).parameters.values()
+    variadic = {each.name for each in own if each.kind is inspect.Parameter.VAR_KEYWORD}
+    names = {*known.parameters.get("properties", {}), *variadic}
     return reader_of(inner, config=ConfigDict(arbitrary_types_allowed=True), only=names)
-
-
-def _variadic(function: Callable[..., Any]) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()
-    return [each.name for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD]
 
 
 async def _invoked(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:

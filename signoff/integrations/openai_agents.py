@@ -21,14 +21,11 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from signoff.integrations.extras import missing_framework
 
@@ -37,7 +34,6 @@ try:
     from agents.agent import AgentBase
     from agents.agent_tool_state import peek_agent_tool_run_result
     from agents.exceptions import UserError
-    from agents.function_schema import FuncSchema, function_schema
     from agents.items import ModelResponse, ToolApprovalItem
     from agents.result import RunResult
     from agents.run_context import RunContextWrapper
@@ -46,18 +42,19 @@ try:
         set_function_tool_failure_error_function,
     )
     from agents.tool_context import ToolContext
-    from jsonschema.protocols import Validator
-    from jsonschema.validators import validator_for
     from openai.types.responses import ResponseFunctionToolCall
+
+    from signoff.integrations.openai_tool_types import ToolTypes
 except ImportError as error:
     raise missing_framework("the OpenAI Agents SDK", "openai-agents") from error
 
-from signoff.canonical import canonical_bytes, parse_arguments, plain_object
+from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import WaitLimit
 from signoff.durations import Duration
 from signoff.errors import CollaborationError, MalformedArguments, SignoffError
+from signoff.integrations.openai_run_store import FileRunStore, RunStore
 from signoff.integrations.questions import FREE_TEXT, Question, answer_to
 from signoff.integrations.tool_calls import (
     TIMEOUT,
@@ -70,54 +67,14 @@ from signoff.integrations.tool_calls import (
     unusable,
     with_note,
 )
-from signoff.json_form import CHANGED, difference, dumps_of_model, filled, shown_path, stable_form
+
+__all__ = ["FileRunStore", "OpenAIApprovals", "RunStore", "ask_people"]
 
 Call = tuple[str | None, str, str, bytes]
 """Run, call id and exact action: models repeat call ids across runs."""
 
 RUN: ContextVar[str | None] = ContextVar("signoff_run", default=None)
 """The run that this task continues; the SDK does not pass a tool its run."""
-
-
-class RunStore(Protocol):
-    """Stores the state of waiting runs, by key: text with unmasked arguments, so restrict write access."""
-
-    async def read(self, key: str) -> str | None:
-        """The stored state."""
-
-    async def write(self, key: str, state: str) -> None:
-        """The new state must be durable on return."""
-
-    async def remove(self, key: str) -> None:
-        """Delete the state of a finished run."""
-
-
-class FileRunStore:
-    """One file per run, for a program on one machine."""
-
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-
-    async def read(self, key: str) -> str | None:
-        """Raises OSError."""
-        file = self._file(key)
-        return file.read_text("utf-8") if file.exists() else None
-
-    async def write(self, key: str, state: str) -> None:
-        """Replace the file atomically. Raises OSError."""
-        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._file(key).with_suffix(".draft")
-        draft.write_text(state, "utf-8")
-        draft.replace(self._file(key))
-
-    async def remove(self, key: str) -> None:
-        """Raises OSError."""
-        self._file(key).unlink(missing_ok=True)
-
-    def _file(self, key: str) -> Path:
-        if not re.fullmatch(r"[\w.:@~-]+", key):
-            raise ValueError(f"not a valid name for a run: {key!r}")
-        return self._path / f"{key}.json"
 
 
 class OpenAIApprovals:
@@ -141,7 +98,7 @@ class OpenAIApprovals:
         The ``tool_input_guardrails`` see the model's arguments, not an edit.
         """
         inner = copy.copy(tool)
-        types = _ToolTypes.of(tool)
+        types = ToolTypes.of(tool)
         raised: dict[tuple[str | None, str, str], Exception] = {}
 
         async def failed(context: RunContextWrapper[Any], error: Exception) -> str:
@@ -336,8 +293,8 @@ def _ways(state: RunState[Any, Any], owner: RunState[Any, Any]) -> list[list[str
     return ways
 
 
-def _unplaced(item: ToolApprovalItem) -> SignoffError:
-    return SignoffError(f"{item.name} was not done, and nobody was asked about it: {shared_id(item.call_id)}")
+def _unplaced(call: ToolApprovalItem | ResponseFunctionToolCall) -> SignoffError:
+    return SignoffError(unusable(str(call.name), shared_id(call.call_id)))
 
 
 def _calls(response: ModelResponse) -> list[ResponseFunctionToolCall]:
@@ -378,9 +335,7 @@ class _WatchedHooks(AgentHooks[Any]):
             # What is decided about all calls of the tool says nothing about this one.
             decided = [context.is_tool_approved(call.name, name) for name in (call.call_id, "any")]
             if call.call_id in seen or (decided[0] is not None and decided[1] is None):
-                raise SignoffError(
-                    f"{call.name} was not done, and nobody was asked about it: {shared_id(call.call_id)}"
-                )
+                raise _unplaced(call)
             seen.add(call.call_id)
         if self._own is not None:
             await self._own.on_llm_end(context, agent, response)
@@ -388,73 +343,13 @@ class _WatchedHooks(AgentHooks[Any]):
 
 def _session_of(options: Mapping[str, Any]) -> str | None:
     """The SDK's own name for the conversation: its session, the provider's conversation, the group of traces."""
-    configured = options.get("run_config")
-    group = (
-        configured.get("group_id")
-        if isinstance(configured, Mapping)
-        else getattr(configured, "group_id", None)
-    )
+    config = options.get("run_config")
+    group = config.get("group_id") if isinstance(config, Mapping) else getattr(config, "group_id", None)
     return getattr(options.get("session"), "session_id", None) or options.get("conversation_id") or group
 
 
-@dataclass(frozen=True)
-class _ToolTypes:
-    """``function``: None for a tool that `@function_tool` did not make."""
-
-    schema: Validator
-    function: FuncSchema | None
-
-    @classmethod
-    def of(cls, tool: FunctionTool) -> _ToolTypes:
-        schema = tool.params_json_schema
-        function = getattr(tool, "__wrapped__", None)
-        own = function and function_schema(function, strict_json_schema=tool.strict_json_schema)
-        return cls(validator_for(schema)(schema), own)
-
-    def form(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises MalformedArguments, with the path."""
-        form = _with_defaults(self.schema.schema, given) if self.function is None else self._read_form(given)
-        problems = sorted(
-            self.schema.iter_errors(filled(given, form)), key=lambda each: len(each.absolute_path)
-        )
-        if problems:
-            raise MalformedArguments(shown_path(tuple(problems[0].absolute_path)), problems[0].message)
-        return form
-
-    def check_judged(self, judged: Mapping[str, Any]) -> None:
-        """Raises MalformedArguments, with the path, if the tool would get something else."""
-        if (path := difference(dict(judged), self.form(judged))) is not None:
-            raise MalformedArguments(path, CHANGED)
-
-    def _read_form(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        model = cast("FuncSchema", self.function).params_pydantic_model
-        return stable_form(lambda arguments: model(**arguments), dumps_of_model, given, vars)
-
-
-def _with_defaults(schema: Any, given: Any, root: Any = None) -> Any:
-    """Raises MalformedArguments."""
-    root = schema if root is None else root
-    if isinstance(schema, Mapping) and isinstance(name := schema.get("$ref"), str):
-        schema = root.get("$defs", {}).get(name.removeprefix("#/$defs/"))
-    if not isinstance(schema, Mapping):
-        return given
-    if isinstance(given, list):
-        return [_with_defaults(schema.get("items"), each, root) for each in given]
-    properties = schema.get("properties")
-    if not isinstance(given, Mapping) or not isinstance(properties, Mapping):
-        return given
-    added = {
-        name: each["default"]
-        for name, each in properties.items()
-        if name not in given and isinstance(each, Mapping) and "default" in each
-    }
-    return plain_object(
-        {name: _with_defaults(properties.get(name), value, root) for name, value in given.items()} | added
-    )
-
-
 class _Guarded:
-    def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]], types: _ToolTypes) -> None:
+    def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]], types: ToolTypes) -> None:
         self._invoke = invoke
         self.types = types
 

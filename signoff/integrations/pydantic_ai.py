@@ -42,7 +42,7 @@ try:
         ValidatedToolArgs,
         WrapToolExecuteHandler,
     )
-    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
@@ -57,12 +57,12 @@ try:
 except ImportError as error:
     raise missing_framework("pydantic-ai", "pydantic-ai") from error
 
-from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction, GivenAnswer
 from signoff.client.facts import FactsByTool, facts_of
 from signoff.client.operations import VERSION, WaitLimit
 from signoff.durations import Duration
 from signoff.errors import MalformedArguments, SignoffError
+from signoff.integrations.pydantic_ai_tool_types import arguments_of, check_judged, use_stable_form
 from signoff.integrations.questions import Question, answer_to
 from signoff.integrations.tool_calls import (
     TIMEOUT,
@@ -74,7 +74,7 @@ from signoff.integrations.tool_calls import (
     report_outcome,
     unusable,
 )
-from signoff.json_form import check_written, guarded, malformed, stable_form, written_by_type
+from signoff.json_form import malformed
 from signoff.values import Action
 
 MARK = "signoff"
@@ -168,9 +168,8 @@ class PydanticAIApprovals(AbstractCapability[Any]):
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): the same key, from any process, resumes the
         same questions. ``session`` names the conversation (``result.conversation_id``); by default the run is one.
-        Refused calls are denied to the model, with the reason. A call that an earlier process ran is
-        answered with its outcome, and a call that asks for an answer with the answer. The caller adds results for the
-        other ``requests.calls``.
+        Refused calls are denied to the model, with the reason. A call that an earlier process ran is answered with its
+        outcome, and a call that asks for an answer with the answer. The caller adds results for other calls.
 
         Raises TimeoutError (with a key the questions stay open), AlreadyClaimed (the outcome of an earlier attempt is
         unknown), ApiError (for example, paused), Conflict and Unreachable, and ValueError for requests of `run_stream`
@@ -185,9 +184,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         limit = self._timeout if timeout is None else WaitLimit.of(timeout)
         asked: list[CallQuestion | Callable[[], Awaitable[GivenAnswer | str]] | str] = [
             CallQuestion(
-                call.tool_name,
-                call.args,
-                None if key is None else CallName(key, _place(requests, call)),
+                call.tool_name, call.args, None if key is None else CallName(key, _place(requests, call))
             )
             for call in requests.approvals
         ]
@@ -233,19 +230,14 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         return response
 
     async def after_tool_validate(
-        self,
-        ctx: RunContext[Any],
-        *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        args: ValidatedToolArgs,
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: ValidatedToolArgs
     ) -> ValidatedToolArgs:
         """Give the call the arguments that people are asked about, and defer it with its turn.
 
         Raises ModelRetry if the arguments are not stable.
         """
         if tool_def.kind == "unapproved" and not ctx.tool_call_approved:
-            _use_stable_form(ctx, call)
+            use_stable_form(ctx, call)
             raise ApprovalRequired(metadata={TURN: _numbered(ctx.messages)})
         return args
 
@@ -263,10 +255,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             try:
                 return await handler(args)
             except ApprovalRequired as required:
-                _use_stable_form(ctx, call)
-                raise ApprovalRequired(
-                    metadata={**(required.metadata or {}), TURN: _numbered(ctx.messages)}
-                ) from None
+                use_stable_form(ctx, call)
+                placed = {**(required.metadata or {}), TURN: _numbered(ctx.messages)}
+                raise ApprovalRequired(metadata=placed) from None
             except CallDeferred as deferred:
                 if deferred.kind != "question":
                     raise
@@ -274,7 +265,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                 raise CallDeferred(metadata=placed, kind=deferred.kind) from None
         mark = _mark(ctx) or ""
         if mark == UNASKED + _digest(call):
-            _check_judged(call, args, _arguments(call))
+            check_judged(call, args, arguments_of(call))
             return await handler(args)
         given = self._given.pop(mark, None)
         if given is None:
@@ -287,7 +278,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
             await report_outcome(self._client, given.claim, began, error=error)
             raise error
         try:
-            _check_judged(call, args, given.claim.arguments)
+            check_judged(call, args, given.claim.arguments)
             result = await handler(args)
         except Exception as error:
             await report_outcome(self._client, given.claim, began, error=error)
@@ -329,7 +320,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         try:
             question = Question.model_validate(known)
             name = None if key is None else CallName(key, _place(requests, call))
-            named = None if name is None else name.key(call.tool_name, _arguments(call))
+            named = None if name is None else name.key(call.tool_name, arguments_of(call))
         except ValidationError as error:
             return unusable(call.tool_name, malformed(error))
         except MalformedArguments as error:
@@ -395,8 +386,7 @@ def _numbered(messages: Sequence[ModelMessage]) -> int:
     last = _last_response(messages)
     number = (last.metadata or {}).get(TURN)
     if not isinstance(number, int):
-        before = [each for each in messages if each is not last]
-        number = _turn_after(before)
+        number = _turn_after([each for each in messages if each is not last])
         last.metadata = {**(last.metadata or {}), TURN: number}
     return number
 
@@ -433,63 +423,7 @@ def _give_own_ids(calls: Sequence[ToolCallPart]) -> None:
 
 
 def _digest(call: ToolCallPart) -> str:
-    return Action(call.tool_name, VERSION, _arguments(call)).digest.hex()
-
-
-def _arguments(call: ToolCallPart) -> dict[str, Any]:
-    return call.args if isinstance(call.args, dict) else parse_arguments(call.args or "{}")
-
-
-def _use_stable_form(ctx: RunContext[Any], call: ToolCallPart) -> None:
-    """Raises ModelRetry, with the path."""
-    try:
-        given = _arguments(call)
-        form = _stable_form(ctx, call, given)
-    except MalformedArguments as error:
-        raise ModelRetry(f"the arguments of {call.tool_name} cannot be used: {error}") from None
-    if (encoded := canonical_bytes(form)) != canonical_bytes(given):
-        call.args = encoded.decode()
-        call.id = None  # a provider would send its own copy of the call instead
-
-
-def _stable_form(ctx: RunContext[Any], call: ToolCallPart, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises MalformedArguments."""
-    tools = ctx.tool_manager.tools if ctx.tool_manager else None
-    if tools is None or call.tool_name not in tools:
-        raise SignoffError(f"{call.tool_name} is not a tool of this step, so nobody can be asked about it")
-    validator = tools[call.tool_name].args_validator
-
-    def read(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        encoded = canonical_bytes(arguments)
-        values: dict[str, Any] = validator.validate_json(encoded, context=ctx.validation_context)
-        return values
-
-    refused: MalformedArguments | None = None
-    for write in (
-        (written_by_type, _written_alone)
-        if given.keys() <= guarded(read, given).keys()
-        else (_written_alone,)
-    ):
-        try:
-            return stable_form(read, write, given, lambda values: values)
-        except MalformedArguments as error:
-            refused = refused or error
-    raise refused or AssertionError
-
-
-def _written_alone(values: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The model writes a tool's only argument without its name if that is an object of its own."""
-    (alone,) = values.values()
-    return written_by_type(alone)
-
-
-def _check_judged(call: ToolCallPart, args: Mapping[str, Any], judged: Mapping[str, Any]) -> None:
-    """Raises SignoffError if the tool would get other values than those that were judged."""
-    dumps = [written_by_type(args), *([_written_alone(args)] if len(args) == 1 else [])]
-    try:
-        check_written(judged, *dumps)
-    except MalformedArguments as error:
-        raise SignoffError(f"{call.tool_name} does not run: {error}") from None
+    return Action(call.tool_name, VERSION, arguments_of(call)).digest.hex()
 
 
 def _mark(ctx: RunContext[Any]) -> str | None:

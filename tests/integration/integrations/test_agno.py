@@ -512,12 +512,12 @@ async def test_a_question_is_withdrawn_after_the_trouble(
     cleaner.approvals._timeout = WaitLimit.of(0)
     with pytest.raises(TimeoutError):
         await cleaner.begin()
-    cleaner.approvals._left.add("never:asked")
+    cleaner.approvals._open._left.add("never:asked")
     assert await cleaner.approvals.resume_paused(cleaner.agent) == []
-    assert not cleaner.approvals._left
+    assert not cleaner.approvals._open._left
     async with (
         a_line(actors.site.service.port) as line,
-        AsyncApprovalClient(line.url, actors.key) as cleaner.approvals._client,
+        AsyncApprovalClient(line.url, actors.key) as cleaner.approvals._open._client,
     ):
         db: Any = cleaner.agent.db
         run = db.get_run("run-1")
