@@ -45,10 +45,13 @@ class Program:
 
     async def plays(self, lane: int, *, expires: bool = False) -> None:
         """Until its line is written and reported, or the service has died."""
-        while lane not in self.over and self.here.serve.alive:
+        await until(lambda: self._is_over(lane, expires=expires), 60.0, self.here.serve.said)
+
+    async def _is_over(self, lane: int, *, expires: bool) -> bool:
+        if lane not in self.over:
             with suppress(httpx.TransportError, NotOnScreen):
                 await self._goes_on(lane, expires=expires)
-            await asyncio.sleep(0.05)
+        return lane in self.over or not self.here.serve.alive
 
     async def _goes_on(self, lane: int, *, expires: bool) -> None:
         name = f"line-{lane}"
@@ -110,8 +113,7 @@ async def die_by_a_program(url: str, folder: Path, *, deaths: Sequence[str]) -> 
             # As if a minute had passed: so long the service expects the call that it died of to be answered.
             await write(here.db, "DELETE FROM http_reply WHERE status IS NULL")
         await here.start()
-        async with asyncio.timeout(60.0):
-            await asyncio.gather(*(program.plays(lane) for lane in range(len(deaths))))
+        await asyncio.gather(*(program.plays(lane) for lane in range(len(deaths))))
         await until(lambda: _is_told(here), 30.0, here.serve.said)
         await here.check()
         assert await here.column("SELECT DISTINCT executor::text FROM execution") == ["program"]
