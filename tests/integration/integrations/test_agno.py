@@ -89,52 +89,14 @@ async def cleaner(actors: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
     await acleanup_run("run-1")
 
 
-async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
-    """A click lets the tool run; an edit changes what runs, and the model learns of it; an edit that does not fit runs
-    nothing.
-    """
+async def test_a_run_that_has_ended_is_not_begun_again(actors: Desk, cleaner: Cleaner) -> None:
+    """The same key returns the run as it ended."""
     running = cleaner.begin()
-    await actors.asked()
-    assert not cleaner.deleted
-    await actors.click()
+    await actors.decide(await actors.asked())
     run = await running
-    assert "Deleted 50 records from users" in run.content
     assert (run.status, run.tools[0].confirmed) == (RunStatus.completed, True)
-    assert (await cleaner.begin()).run_id == run.run_id == "run-1"  # it has ended, and is not begun again
-
-    running = cleaner.begin(key="run-2")
-    await actors.edit(await actors.asked(2), FIFTY | {"count": 3}, reason="Three will do")
-    answer = (await running).content
-    assert "Deleted 3 records" in answer
-    assert "A reviewer changed the arguments" in answer
-    assert "Three will do" in answer
-
-    running = cleaner.begin(key="run-3")
-    await actors.edit(await actors.asked(3), FIFTY | {"count": "many"})
-    await running
-    assert cleaner.deleted == [("users", 50), ("users", 3)]
-    assert await actors.executions() == ["succeeded", "succeeded", "failed"]
-
-
-async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner: Cleaner) -> None:
-    """Of two calls one is rejected with a reason and one approved; a tool without a guard is refused unasked."""
-    model = actors.site.house.model
-    model.script(
-        [("delete_records", FIFTY), ("delete_records", FIFTY | {"count": 7}), ("wipe_records", FIFTY)]
-    )
-    running = cleaner.begin("Tidy up")
-    for number in (1, 2):
-        request = await actors.asked(number)
-        about = (await actors.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
-        if about["count"] == 7:
-            await actors.decide(request, "rejected", reason="Keep those")
-        else:
-            await actors.decide(request)
-    await running
-    transcript = json.dumps(model.requests[-1]["messages"])
+    assert (await cleaner.begin()).run_id == run.run_id == "run-1"
     assert cleaner.deleted == [("users", 50)]
-    assert "rejected by U0GRACE: Keep those" in transcript
-    assert "wipe_records did not run: it has no guard" in transcript
 
 
 async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:

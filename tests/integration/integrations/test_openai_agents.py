@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -75,31 +74,6 @@ async def cleaner(actors: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
     await agent.client.close()
 
 
-async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
-    """A click lets the tool run; an edit changes what runs, and the model learns of it; an edit that does not fit runs
-    nothing.
-    """
-    running = cleaner.begin()
-    await actors.asked()
-    assert not cleaner.deleted
-    await actors.click()
-    assert "Deleted 50 records from users" in (await running).final_output
-
-    running = cleaner.begin(key="run-2")
-    await actors.edit(await actors.asked(2), FIFTY | {"count": 3}, reason="Three will do")
-    answer = (await running).final_output
-    assert "Deleted 3 records" in answer
-    assert "A reviewer changed the arguments" in answer
-    assert "Three will do" in answer
-
-    running = cleaner.begin(key="run-3")
-    await actors.edit(await actors.asked(3), FIFTY | {"count": "many"})
-    await running
-    assert cleaner.deleted == [("users", 50), ("users", 3)]
-    assert await actors.executions() == ["succeeded", "succeeded", "failed"]
-    assert await cleaner.store.read("run-1") is None
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -139,31 +113,6 @@ async def test_two_runs_with_the_same_call_share_no_decision(actors: Desk, clean
     assert "Deleted 50 records" in await first
     assert "Deleted 3 records" in await second
     assert ids[0] == ids[1]
-
-
-async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner: Cleaner) -> None:
-    """Of two calls one is rejected with a reason and one approved; a tool without a guard is refused unasked."""
-    model = actors.site.house.model
-    model.script(
-        [("delete_records", FIFTY), ("delete_records", FIFTY | {"count": 7}), ("wipe_records", FIFTY)]
-    )
-    running = cleaner.begin("Tidy up")
-    for number in (1, 2):
-        request = await actors.asked(number)
-        about = (await actors.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
-        if about["count"] == 7:
-            await actors.decide(request, "rejected", reason="Keep those")
-        else:
-            await actors.decide(request)
-    await running
-    transcript = json.dumps(model.requests[-1]["messages"])
-    assert cleaner.deleted == [("users", 50)]
-    assert "rejected by U0GRACE: Keep those" in transcript
-    assert "wipe_records did not run: it has no guard" in transcript
-    assert await actors.statuses() == ["approved", "rejected"] or await actors.statuses() == [
-        "rejected",
-        "approved",
-    ]
 
 
 async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
