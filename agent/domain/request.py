@@ -154,11 +154,13 @@ class StoredPlace:
 class Together:
     """One vote of a form that decides several requests.
 
-    ``id``: of the form, from its opening on. ``digest``: SHA-256 of the action that it showed.
+    ``id``: of the form, from its opening on. ``digest``: SHA-256 of the action that it showed. ``others``: how many
+    other requests were sent with it; their votes may still be on their way, or be refused.
     """
 
     id: UUID
     digest: bytes
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,9 @@ class HistoryLine(RequestLine):
     answer: Any = None
     """The value that people answered."""
     together: UUID | None = None
-    """The form whose vote decided it, with votes on other requests."""
+    """The form of several requests whose vote decided it."""
+    others: int = 0
+    """Other requests on which the same person voted by that form."""
 
     @property
     def deciders(self) -> tuple[Person, ...]:
@@ -112,8 +114,8 @@ class RequestFilter:
     ``key``: of the asking program. ``person`` asked or decided; ``decider`` decided, or approved with others.
     ``since`` and ``until``: the earliest time of the list's kind, and the first that is too late. ``ids``: a prefix's.
     ``in_doubt``: a call waits to be settled. ``folded``: in a digest instead of a card. ``group``: in the message of
-    this group. ``together``: with a vote of this form. ``words``, case-folded: each begins a word that people may read
-    in the request, or a name of the people in ``named`` (word and user id).
+    this group. ``together``: with a vote of this form; by ``voter``, if given. ``words``, case-folded: each begins a
+    word that people may read in the request, or a name of the people in ``named`` (word and user id).
     """
 
     status: RequestStatus | None = None
@@ -134,4 +136,5 @@ class RequestFilter:
     folded: bool | None = None
     group: str = ""
     together: UUID | None = None
+    voter: Person | None = None
     in_doubt: bool | None = None

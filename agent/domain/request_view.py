@@ -51,7 +51,9 @@ class VoteView:
     answer_digest: str | None = None
     """Of equal answers it is equal, also once they are masked or erased."""
     together: UUID | None = None
-    """The form that cast it with votes on other requests."""
+    """The form of several requests that cast it."""
+    others: int = 0
+    """Other requests on which this person voted by the same form."""
 
 
 @dataclass(frozen=True, slots=True)

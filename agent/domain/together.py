@@ -1,4 +1,7 @@
-"""Which requests one form may decide together, each by a vote of its own."""
+"""Which requests one form may decide together, each by a vote of its own, and how the record names such votes.
+
+The id of a form is what its sender claims, so votes came together only if their form and their person are the same.
+"""
 
 from __future__ import annotations
 
@@ -35,3 +38,10 @@ def obstacle(request: Decidable) -> str | None:
     if most is None:
         return "its checkpoint wants it decided on its own"
     return f"it has {request.risk.value} risk" if request.risk > most else None
+
+
+def with_others(others: int) -> str:
+    """Return how a vote came that was cast in one form with votes on so many other requests; empty if it came alone."""
+    if others < 1:
+        return ""
+    return f"in one form with {others:,} {'other' if others == 1 else 'others'}"

@@ -188,7 +188,7 @@ class Vote:
     at: datetime
     answer: AnswerValue | None = None
     together: UUID | None = None
-    """The form that cast it with votes on other requests."""
+    """The form of several requests that cast it."""
 
 
 def cast_vote(tx: Transaction, vote: Vote) -> None:

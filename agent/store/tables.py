@@ -209,7 +209,7 @@ vote = Table(
     Column("reason", Text),
     Column("path", Text, nullable=False),
     Column("superseded_by", Uuid),
-    Column("together", Uuid),  # the form that cast it with votes on other requests
+    Column("together", Uuid),  # the form of several requests that cast it
     created(),
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.domain.explanation import WhyAsked
-from agent.domain.request_view import RequestView
+from agent.domain.request_view import RequestView, VoteView
+from agent.domain.together import with_others
 from agent.domain.verdicts import VERDICTS
 from signoff import formats
 from slackbot.cards import (
@@ -102,11 +103,18 @@ def _content(
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE, view.money_in("facts"))
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
         yield blocks.rich_text(head, *changed.parts)
+    if together := [(vote, how) for vote in view.votes if (how := with_others(vote.others))]:
+        yield blocks.rich_text(blocks.bullets(_together(vote, how) for vote, how in together))
     yield from limits_blocks(view)
     yield from _facts(view)
     yield from _arguments(view)
     for label, text in _quoted_words(view, names):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
+
+
+def _together(vote: VoteView, how: str) -> Json:
+    verb = VERDICTS[vote.verdict].outcome.status.word
+    return blocks.section(blocks.person(vote.person), blocks.text(f" {verb} {how}"))
 
 
 def _tool(view: RequestView) -> list[Json]:

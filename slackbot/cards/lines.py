@@ -11,6 +11,7 @@ from typing import Any
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallOutcome, Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
+from agent.domain.together import with_others
 from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
 from signoff.formats import Money, enumerated
 from slackbot.cards import blocks, buttons, durations, inert, question, status, status_words, tree
@@ -356,8 +357,8 @@ def _details(body: Mapping[str, Any]) -> Iterator[Json]:
         yield from blocks.people(by, MAX_PEOPLE)
     elif body.get("by"):
         yield blocks.text(f" by {inert.line(str(body['by']), MAX_TITLE)}")
-    if body.get("together"):
-        yield blocks.text(" in one form with others")
+    if together := with_others(int(_number(body.get("together")) or 0)):
+        yield blocks.text(f" {together}")
     if at := _moment(body.get("at")):
         yield blocks.text(" until " if body.get("line") in _DEADLINES else ", ")
         yield blocks.moment(at)

@@ -9,6 +9,7 @@ from agent.domain.request import RequestStatus
 from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.run import RunView
 from agent.domain.short_ids import short_id
+from agent.domain.together import with_others
 from agent.domain.verdicts import OUTCOMES
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, status_words
@@ -33,7 +34,8 @@ def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     """`link`: the thread address from Slack."""
     by = [blocks.text("decided by "), *blocks.people(line.deciders)] if line.deciders else []
     at = [blocks.text(", " if by else ""), blocks.moment(line.decided_at)] if line.decided_at else []
-    form = [blocks.text(" in one form with others")] if line.together else []
+    together = with_others(line.others)
+    form = [blocks.text(f" {together}")] if together else []
     decided = [[*by, *at, *form]] if by or at else []
     words = line.reason if line.answer is None else answer_in_words(line.answer)
     reason = [blocks.text(f"“{inert.line(words, MAX_WORDS)}”", italic=True)] if words else []

@@ -80,6 +80,7 @@ COLUMNS = (
         "verdict",
         "reason",
         "path",
+        "together",
         "superseded",
         "subject",
         "seq",
@@ -171,6 +172,7 @@ async def _votes(db: Database, since: datetime, until: datetime) -> AsyncIterato
                 "verdict": vote.verdict.value,
                 "reason": await clean_text(vote.reason) if vote.reason else None,
                 "path": vote.path,
+                "together": str(vote.together) if vote.together else None,
                 "superseded": vote.superseded,
             }
         if not votes:

@@ -13,6 +13,7 @@ from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_view import RequestView
 from agent.domain.short_ids import short_id
 from agent.domain.spelling import meant
+from agent.domain.together import with_others
 from agent.store import views
 from agent.usecases import requests
 from signoff.errors import SignoffError
@@ -115,6 +116,7 @@ def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: Embedd
                 "decided",
                 f"{terminal.when(decision.at)} {terminal.people(decision.deciders)}" if decision else "",
             ),
+            ("together", _together(view)),
             ("execution", execution.status.value if execution else ""),
             ("digest", view.digest.hex()),
             ("erased", terminal.when(view.erased_at)),
@@ -190,6 +192,15 @@ def _row(view: RequestView) -> list[str]:
         f"{view.approvals}/{view.approvals_required}",
         terminal.people(view.decision.deciders, 3) if view.decision else "",
     ]
+
+
+def _together(view: RequestView) -> str:
+    """Each vote that came in one form with others, and the form."""
+    return "\n".join(
+        f"{terminal.who(vote.person)} {how}, {vote.together}"
+        for vote in view.votes
+        if (how := with_others(vote.others))
+    )
 
 
 def _status(view: RequestView) -> str:

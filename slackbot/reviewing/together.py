@@ -109,7 +109,10 @@ async def decide(
     shown = await asyncio.gather(*map(_shown, found))
     known = {view.id: _Seen(view, why) for view, why in shown}
     tasks = [
-        start_task(_decide_one(votes, directory, decision, row, known.get(row.value.request_id)), "vote")
+        start_task(
+            _decide_one(votes, directory, decision, row, known.get(row.value.request_id), len(rows) - 1),
+            "vote",
+        )
         for row in rows
     ]
     left = decision.arrived + VOTE_BUDGET + LEAST - monotonic()
@@ -122,7 +125,12 @@ async def decide(
 
 
 async def _decide_one(
-    votes: Votes, directory: Directory, decision: FormDecision, row: CarriedRow, seen: _Seen | None
+    votes: Votes,
+    directory: Directory,
+    decision: FormDecision,
+    row: CarriedRow,
+    seen: _Seen | None,
+    others: int,
 ) -> RowOutcome:
     """Whoever may not see a request learns nothing of it from a form of their own making."""
     if seen is None or await view_refusal(directory, decision.person, seen.view) is not None:
@@ -144,7 +152,7 @@ async def _decide_one(
                 decision.path,
                 decision.reason,
                 Place(value.nonce, "modal"),
-                together=Together(decision.form_id, row.digest),
+                together=Together(decision.form_id, row.digest, others),
                 arrived=decision.arrived,
             ),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
 from agent.database.driver import sql_of
@@ -20,6 +21,7 @@ from agent.usecases import audit, requests
 from benchmarks.ground import owner
 from benchmarks.multitude import is_overdue, multiply
 from benchmarks.waiting import ADA, GRACE, TEAM, seed
+from signoff.values import Person
 from signoff_demo.sandbox import SlackSandbox
 from signoff_demo.sandbox.workspace import demo_workspace
 
@@ -137,6 +139,46 @@ async def test_no_list_reads_more_than_its_page(database_url: str) -> None:
                 await look(tx)
                 read[name] = (await tx.execute(_READ)).scalar_one() - before
     assert {name: rows for name, rows in read.items() if rows > 10 * PAGE} == {}
+
+
+_FORMS = """
+INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path, together)
+SELECT gen_random_uuid(), id, revision, team_id, 'U0GRACE', 'approve', 'slack_together',
+       CASE WHEN number <= 6 THEN CAST(%s AS uuid) ELSE gen_random_uuid() END
+FROM (SELECT id, revision, team_id, row_number() OVER (ORDER BY id) AS number FROM approval_request) AS r
+"""
+
+
+@pytest.mark.parametrize("voter", [None, GRACE], ids=["anybody", "grace"])
+@pytest.mark.parametrize("kind", RequestKind)
+async def test_the_votes_of_a_form_are_found_without_reading_others(
+    database_url: str, kind: RequestKind, voter: Person | None
+) -> None:
+    """With a kept plan, neither the history of a form nor its count reads the votes of other forms."""
+    async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        [row] = await seed(database_url, slack, 1)
+    await multiply(database_url, row[1], 1000)
+    form, read = UUID(int=7), []
+    with owner(database_url) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(_FORMS, [form])
+        if kind is RequestKind.DECIDED:
+            connection.execute("UPDATE approval_request SET status = 'approved', decided_at = created_at")
+        connection.execute("VACUUM ANALYZE")
+    wanted = RequestFilter(together=form, voter=voter)
+    looks: list[Look] = [
+        lambda tx: views.found_requests(tx, TEAM, kind, wanted, limit=PAGE),
+        lambda tx: views.audience_counts(tx, GRACE, kind, wanted, 200),
+    ]
+    async with Database(database_url) as db:
+        for look in looks:
+            async with db.transaction() as tx:
+                await tx.execute(text("SET LOCAL plan_cache_mode = force_generic_plan"))
+                before = (await tx.execute(_READ)).scalar_one()
+                found = await look(tx)
+                read.append((await tx.execute(_READ)).scalar_one() - before)
+            assert found
+    assert max(read) <= 10 * PAGE, read
 
 
 async def test_cards_that_may_not_be_changed_now_are_not_read(database_url: str) -> None:

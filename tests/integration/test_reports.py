@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -110,9 +110,9 @@ async def test_a_vote_without_a_look_at_details_is_counted(database: Database, w
     assert dict(found.unread_by_risk) == {Risk.MEDIUM: Share(1, 2), Risk.HIGH: Share(0, 1)}
 
 
-async def by_form(db: Database, person: Person, *decided: Asked) -> None:
+async def by_form(db: Database, person: Person, *decided: Asked, form: UUID | None = None) -> None:
     """One form's approval of each, two hours after the question."""
-    form = uuid4()
+    form = form or uuid4()
     for each in decided:
         older = "UPDATE approval_request SET created_at = created_at - interval '2 hours' WHERE id = :id"
         await write(db, older, id=each.request_id)
@@ -142,6 +142,15 @@ async def test_a_form_that_decided_one_decided_it_alone(database: Database) -> N
     found = await read(database, ReportScope(ADA, everything=True))
     assert (found.together, found.alone.number) == (Decisions(), 2)
     assert "Decided together" not in stats(found).text
+
+
+async def test_two_people_with_one_form_decided_alone(database: Database) -> None:
+    """The form's id is what its sender claims: one decision each of two people is none together."""
+    form = uuid4()
+    for person in (GRACE, LINUS):
+        await by_form(database, person, await ask(database), form=form)
+    found = await read(database, ReportScope(ADA, everything=True))
+    assert (found.together, found.alone.number) == (Decisions(), 2)
 
 
 async def test_others_read_of_what_they_may_see(database: Database, week: Week) -> None:

@@ -33,6 +33,7 @@ from agent.store.views.request_lists import (
 from agent.store.views.requests import (
     VoteContext,
     lasting_rejection,
+    others_in_forms,
     request_at,
     request_view,
     request_views,

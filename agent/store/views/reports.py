@@ -172,8 +172,8 @@ WITH latest AS MATERIALIZED (
 ), ended AS (
     SELECT l.*, width_bucket(l.seconds, CAST(:took AS float8[])) AS class_,
            d.team_id AS by_team_id, d.user_id AS by_user_id,
-           CASE WHEN l.status IN ('approved', 'rejected')  -- a form that decided one decided it alone
-                THEN count(v.together) OVER (PARTITION BY v.together) > 1 END AS together
+           CASE WHEN l.status IN ('approved', 'rejected')  -- a person's form that decided one decided it alone
+                THEN count(v.together) OVER (PARTITION BY v.together, v.team_id, v.user_id) > 1 END AS together
     FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
     LEFT JOIN vote AS v ON v.request_id = d.request_id AND v.team_id = d.team_id AND v.user_id = d.user_id
                        AND v.superseded_by IS NULL

@@ -48,6 +48,13 @@ _HAVE_WORDS = (
     .limit(MAX_FOUND)
 )
 _decider = (bindparam("decider_team", type_=Text), bindparam("decider_user", type_=Text))
+_voter = (bindparam("voter_team", type_=Text), bindparam("voter_user", type_=Text))
+
+
+def _of_form(name: str, *voted: ColumnElement[bool]) -> ColumnElement[bool]:
+    return exists().where(vote.c.request_id == request.c.id, vote.c.together == bindparam(name), *voted)
+
+
 _DIGITS = func.replace(cast(request.c.id, Text), "-", "")
 _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "agent": request.c.agent == bindparam("agent"),
@@ -68,7 +75,8 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "group": exists().where(
         card_place.c.request_id == request.c.id, card_place.c.digest == bindparam("group", type_=Text)
     ),
-    "together": exists().where(vote.c.request_id == request.c.id, vote.c.together == bindparam("together")),
+    "together": _of_form("together"),
+    "form": _of_form("form", vote.c.team_id == _voter[0], vote.c.user_id == _voter[1]),
     "first_id": and_(
         request.c.id.between(bindparam("first_id"), bindparam("last_id")),
         _DIGITS.regexp_match(bindparam("id_pattern", type_=Text)),
@@ -93,6 +101,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 def values(wanted: RequestFilter) -> dict[str, Any]:
     """Return the parameters of a filter's statement; what the filter leaves open is left out."""
     asked, person, decider, ids = wanted.requester, wanted.person, wanted.decider, wanted.ids
+    voter = wanted.voter if wanted.together else None
     given = {
         "agent": wanted.agent or None,
         "channel": wanted.channel_id or None,
@@ -104,6 +113,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "last_id": ids.last if ids else None,
         "id_pattern": ids.pattern if ids else None,
         "folded": wanted.folded,
+        "form": wanted.together if voter else None,
         "group": wanted.group or None,
         "in_doubt": wanted.in_doubt,
         "person_team": person.team_id if person else None,
@@ -114,8 +124,10 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "risk": wanted.risk,
         "since": wanted.since,
         "status": wanted.status,
-        "together": wanted.together,
+        "together": wanted.together if voter is None else None,
         "until": wanted.until,
+        "voter_team": voter.team_id if voter else None,
+        "voter_user": voter.user_id if voter else None,
         "words": " & ".join(_any_of(word, wanted) for word in wanted.words if word.isalnum()) or None,
     }
     return {name: value for name, value in given.items() if value is not None}

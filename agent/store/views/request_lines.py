@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Row, Select, SelectBase, Text, and_, bindparam, case, func, select
@@ -32,6 +33,7 @@ from agent.store.views.request_rows import (
     channel_card,
     is_stopped,
     message_ts,
+    others_in_form,
     present_revision,
     voters,
 )
@@ -67,8 +69,9 @@ _call = (
 )
 _ballot = vote.alias("together_ballot")
 _together = (
-    select(_ballot.c.together)
+    select(func.json_build_array(_ballot.c.together, others_in_form(_ballot)))
     .where(
+        _ballot.c.together.is_not(None),
         _ballot.c.request_id == request.c.id,
         _ballot.c.superseded_by.is_(None),
         _ballot.c.team_id == decision.c.team_id,
@@ -140,10 +143,13 @@ def request_line(row: Row[Any]) -> RequestLine:
 
 def history_line(row: Row[Any]) -> HistoryLine:
     """Return a row of a list as a line with its outcome, who approved it and where its card is."""
+    form, others = row.together or (None, 0)
     return row_as(
         HistoryLine,
         row,
         **_converted(row),
+        together=UUID(form) if form else None,
+        others=others,
         decided_by=person(row.decided_team_id, row.decided_user_id),
         approved_by=people(row.approved_by or ()),
         thread=(row.channel_id, row.ts) if row.ts else None,

@@ -122,6 +122,20 @@ def voters(request: FromClause) -> ColumnElement[Any]:
     return found.correlate(request).scalar_subquery()
 
 
+def others_in_form(ballot: FromClause) -> ColumnElement[int]:
+    """Return on how many other requests the form of a vote cast votes of the same person."""
+    other = vote.alias("other")
+    # NULL is not looked up.
+    by_form = and_(
+        other.c.together == ballot.c.together,
+        other.c.team_id == ballot.c.team_id,
+        other.c.user_id == ballot.c.user_id,
+        other.c.request_id != ballot.c.request_id,
+    )
+    found = select(func.count(other.c.request_id.distinct())).where(by_form)
+    return found.correlate(ballot).scalar_subquery()
+
+
 def last_position(time: Column[Any]) -> Tuple:
     """The request ``:after``, to compare with index columns."""
     last = approval_request.alias("last")
@@ -175,6 +189,7 @@ _live = (
         _ballot.c.reason,
         _ballot.c.created_at.label("at"),
         _ballot.c.together,
+        others_in_form(_ballot).label("others"),
         func.convert_from(tables.answer.c.value, "UTF8").label("answer"),
         func.encode(tables.answer.c.digest, "hex").label("answer_digest"),
         tables.answer.c.erased_at.label("answer_erased_at"),

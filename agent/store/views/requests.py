@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -86,6 +86,14 @@ async def request_at(
     by = person(place.team_id, place.user_id)
     stored = StoredPlace(place.surface, by, place.channel_id, place.ts, tuple(place.closed))
     return _view(row), stored
+
+
+async def others_in_forms(
+    connection: Connection, request_id: UUID, forms: Collection[UUID]
+) -> dict[tuple[UUID, Person], int]:
+    """Return on how many requests beside this one each person voted by each of these forms."""
+    rows = await connection.execute(_OTHERS_IN_FORMS, {"id": request_id, "forms": list(forms)})
+    return {(row.together, Person(row.team_id, row.user_id)): row.others for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +186,7 @@ def _votes(rows: Sequence[dict[str, Any]], order: Sequence[str]) -> tuple[VoteVi
             reason=row["reason"],
             at=datetime.fromisoformat(row["at"]),
             together=UUID(row["together"]) if row["together"] else None,
+            others=row["others"],
             answer=in_order(from_json(row["answer"]), order)
             if row["answer"] and row["answer_erased_at"] is None
             else None,
@@ -214,6 +223,10 @@ SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
         FROM vote AS v
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
 FROM approval_request AS r WHERE r.id = :id
+""")
+_OTHERS_IN_FORMS = text("""
+SELECT together, team_id, user_id, count(DISTINCT request_id) AS others
+FROM vote WHERE together = ANY (:forms) AND request_id <> :id GROUP BY 1, 2, 3
 """)
 _PLACE = text("""
 SELECT surface::text AS surface, team_id, user_id, channel_id, ts, closed FROM card_place

@@ -98,6 +98,7 @@ class CastVote:
     path: str
     superseded: bool
     at: datetime
+    together: UUID | None
 
 
 async def votes_between(
@@ -204,7 +205,8 @@ ORDER BY id LIMIT :limit
 """)
 _VOTES_BETWEEN = text("""
 SELECT b.id, b.request_id, b.revision, v.digest, b.team_id AS person_team_id, b.user_id AS person_user_id,
-       b.verdict::text AS verdict, b.reason, b.path, b.superseded_by IS NOT NULL AS superseded, b.created_at AS at
+       b.verdict::text AS verdict, b.reason, b.path, b.superseded_by IS NOT NULL AS superseded, b.created_at AS at,
+       b.together
 FROM vote AS b JOIN request_revision AS v ON v.request_id = b.request_id AND v.n = b.revision
 WHERE b.id > :after AND b.created_at >= :since AND b.created_at < :until
 ORDER BY b.id LIMIT :limit

@@ -66,8 +66,8 @@ class RequestEnding:
     """What people answered."""
     answer_order: tuple[str, ...] = ()
     """Of the form's fields."""
-    together: bool = False
-    """By a form that decides several requests."""
+    others: int = 0
+    """Other requests that were sent in one form with it."""
 
     @property
     def actor(self) -> str:
@@ -174,6 +174,11 @@ def named_approvers(people: Sequence[Person]) -> dict[str, object]:
     return {"approved_by": [each.user_id for each in people]} if people else {}
 
 
+def sent_together(others: int) -> dict[str, object]:
+    """Return how many other requests were sent in one form as a fact for a message's line; no fact without others."""
+    return {"together": others} if others else {}
+
+
 def _entry(ending: RequestEnding) -> AuditEntry:
     detail: dict[str, object] = {
         "outcome": ending.outcome.value,
@@ -198,7 +203,7 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
         at=at,
         **named_approvers(ending.approved_by),
         **({"answer": _in_order(ending)} if ending.answer else {}),
-        **({"together": True} if ending.together else {}),
+        **sent_together(ending.others),
     )
     return (
         outbox.card(request.destination, request.id, urgent=ending.outcome is not RequestStatus.EXPIRED),

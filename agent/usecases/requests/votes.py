@@ -35,7 +35,7 @@ from agent.store.vote_locks import ReviewedRequest, StoredVote
 from agent.usecases.calls import attempts
 from agent.usecases.calls.attempts import Claim, ClaimTerms
 from agent.usecases.requests import places
-from agent.usecases.requests.outcomes import RequestEnding, end_requests
+from agent.usecases.requests.outcomes import RequestEnding, end_requests, sent_together
 from agent.usecases.waves import SKIPPED, Settled, Wave
 from signoff.errors import SignoffError
 from signoff.values import Action, Person
@@ -322,7 +322,8 @@ def _keep_open(
     person = ballot.voter.person
     audit.append_all(tx, cast)
     facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
-    line = outbox.request_line(request.destination, request.id, "voted", person, **facts)
+    together = sent_together(_others_sent(ballot))
+    line = outbox.request_line(request.destination, request.id, "voted", person, **facts, **together)
     outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
     if request.run_id is not None and not says_nothing(ballot.reason):
         by = {"team": person.team_id, "user": person.user_id}
@@ -353,7 +354,7 @@ def _decide(
         approved_by=counted if several else (),
         answer=ballot.answer if outcome is RequestStatus.ANSWERED else None,
         answer_order=request.answer_form.order if request.answer_form else (),
-        together=ballot.together is not None,
+        others=_others_sent(ballot),
     )
     if claimant and request.call and approved:
         _decide_and_claim(tx, request.call, decided, cast, claimant)
@@ -382,6 +383,10 @@ def _decide_and_claim(
     claim = attempts.begin(tx, call, action, terms, decided.head.at)
     runs.work_again(tx, call.run_id)
     tx.begin_after_commit(partial(claimant.begin, claim))
+
+
+def _others_sent(ballot: Ballot) -> int:
+    return ballot.together.others if ballot.together else 0
 
 
 def _recorded(ballot: Ballot) -> AnswerValue | None:

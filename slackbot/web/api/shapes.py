@@ -160,7 +160,9 @@ class VoteOut(ResponseModel):
     at: Moment
     answer: Any = Field(default=None, description="What the verdict `answer` says.")
     together: UUID | None = Field(
-        default=None, description="The form that cast it with votes on other requests, each by itself."
+        default=None,
+        description="The form of several requests that cast it, as the form named itself. "
+        "Votes of one person with the same form came together.",
     )
 
 

@@ -51,9 +51,10 @@ _NAMES = (
     "since",
     "until",
     "together",
+    "voter",
     "sort",
 )
-_OF_HISTORY = {"status", "person", "decider", "since", "until", "together"}
+_OF_HISTORY = {"status", "person", "decider", "since", "until", "together", "voter"}
 IN_DOUBT = ExecutionStatus.IN_DOUBT.value
 LONGEST = 200
 """Characters per query value."""
@@ -108,12 +109,21 @@ class ListQuery:
 
         return {"back": to(list_page.back), "forward": to(list_page.forward)}
 
+    @property
+    def form(self) -> UUID | None:
+        """The form of several requests whose votes the history shows."""
+        return parse_id(self.asked["together"])
+
+    @property
+    def searches(self) -> bool:
+        """Whether the history is of all kinds without a choice: a search, or the votes of a form."""
+        return bool(self.asked["q"] or self.form)
+
     def kind(self) -> RequestKind:
-        """A search covers all kinds."""
         status = self.asked["status"]
         if status in set(RequestKind):
             return RequestKind(status)
-        return RequestKind.ANY if self.asked["q"] and not status else RequestKind.DECIDED
+        return RequestKind.ANY if self.searches and not status else RequestKind.DECIDED
 
     def order(self, otherwise: RequestOrder) -> RequestOrder:
         return self._read(self.asked["sort"], RequestOrder, "There is no sort order “{}”.") or otherwise
@@ -139,14 +149,13 @@ class ListQuery:
             words=self._words(),
             in_doubt=asked == IN_DOUBT or None,
             together=self._form(),
+            voter=self._person(ctx, self.asked["voter"]),
         )
 
     def _form(self) -> UUID | None:
-        if not (given := self.asked["together"]):
-            return None
-        if (found := parse_id(given)) is None:
+        if (given := self.asked["together"]) and self.form is None:
             self.unclear.append(f"There is no form “{given}”.")
-        return found
+        return self.form
 
     def _words(self) -> tuple[str, ...]:
         given = self.asked["q"].strip()

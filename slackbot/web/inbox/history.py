@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from agent.domain.audit import AuditEvent, AuditKind, person_of
 from agent.domain.errors import Refusal, sentence
 from agent.domain.request import RequestStatus
+from agent.domain.together import with_others
 from agent.domain.verdicts import NOBODY_DECIDED, OUTCOMES, VERDICTS
 from signoff.values import Person
+from slackbot.cards import parse_id
 
 _PATHS = {
     "slack_button": "on the card",
@@ -26,8 +29,8 @@ _PATHS = {
     "cli": "on the command line",
     "page": "on this page",
     "page_row": "in the list of the inbox",
-    "page_together": "on the page, in one form with others",
-    "slack_together": "in Slack, in one form with others",
+    "page_together": "on the page",
+    "slack_together": "in Slack",
     "api": "through the API",
 }
 _WORDS: Mapping[str, str] = {
@@ -78,12 +81,23 @@ class HistoryStep:
     why: str
     sign: str
     together: str = ""
-    """The form that cast it with votes on other requests."""
+    """How a vote came in one form with others; empty if it came alone."""
+    form: UUID | None = None
+    """The form of several requests that cast it."""
 
 
-def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
+Others = Mapping[tuple[UUID, Person], int]
+"""On how many other requests a person voted by a form."""
+
+
+def forms_of(events: Iterable[AuditEvent]) -> set[UUID]:
+    """Return the forms of several requests that cast votes among these events."""
+    return set(filter(None, map(_form, events)))
+
+
+def steps(events: Iterable[AuditEvent], others: Others) -> list[HistoryStep]:
     """Return a request's audit events as steps that people read, in the given order."""
-    return [_step(event) for event in events]
+    return [_step(event, others) for event in events]
 
 
 def actor_of(actor: str) -> tuple[str | None, str]:
@@ -92,10 +106,11 @@ def actor_of(actor: str) -> tuple[str | None, str]:
     return person.user_id if person else None, _name(actor)
 
 
-def _step(event: AuditEvent) -> HistoryStep:
+def _step(event: AuditEvent, others: Others) -> HistoryStep:
     detail = event.detail
     actors = _strings(detail.get("approved_by")) or [event.actor]
     refusal = str(detail.get("refusal") or "")
+    form, voter = _form(event), person_of(event.actor)
     why = sentence(Refusal(refusal)) if refusal in set(Refusal) else ""
     return HistoryStep(
         event.at,
@@ -105,8 +120,13 @@ def _step(event: AuditEvent) -> HistoryStep:
         _PATHS.get(str(detail.get("path") or ""), ""),
         why,
         _sign(event.event, detail),
-        str(detail.get("together") or ""),
+        with_others(others.get((form, voter), 0)) if form and voter else "",
+        form,
     )
+
+
+def _form(event: AuditEvent) -> UUID | None:
+    return parse_id(event.detail.get("together"))
 
 
 def _words(kind: str, detail: Mapping[str, Any]) -> str:

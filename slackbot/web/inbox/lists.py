@@ -123,7 +123,7 @@ async def history(request: Request, who: Signed, at: At = "") -> Response:
         query=query,
         by_id=wanted.ids is not None,
         offered=await _offered(ctx, who, kind, query, _people(list_page.lines)),
-        **await _named(ctx, who, list_page.lines),
+        **await _named(ctx, who, list_page.lines, query.asked["voter"]),
     )
 
 
@@ -283,8 +283,10 @@ def _deciders(line: RequestLine) -> tuple[Person, ...]:
     return line.deciders if isinstance(line, HistoryLine) else ()
 
 
-async def _named(ctx: WebContext, who: Visitor, lines: Sequence[RequestLine]) -> dict[str, Any]:
-    ids = {who.person.user_id, *_people(lines)} | {each for line in lines for each in line.approvers}
+async def _named(ctx: WebContext, who: Visitor, lines: Sequence[RequestLine], *others: str) -> dict[str, Any]:
+    ids = {who.person.user_id, *_people(lines), *filter(None, others)} | {
+        each for line in lines for each in line.approvers
+    }
     directory = ctx.slack.directory
     names: Names = await directory.names(ids)
     channels = await directory.channel_names(line.channel_id for line in lines if line.channel_id)

@@ -19,6 +19,7 @@ from agent.database.errors import DatabaseRefuses, DatabaseUnavailable, OutcomeU
 from agent.database.failure_log import log_failure
 from agent.domain import verdicts
 from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
+from agent.domain.together import with_others
 from signoff.errors import MalformedArguments
 from slackbot.cards.question import answer_in_words
 from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
@@ -61,7 +62,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(words.FILTERS)
-    made.filters["answer_words"] = answer_in_words
+    made.filters |= {"answer_words": answer_in_words, "with_others": with_others}
     parts = made.get_template("parts.html").make_module()
     # Lists contain many of these, with few distinct values: render each once.
     made.globals |= {name: cache(getattr(parts, name)) for name in ("badge", "risk")}

@@ -309,7 +309,10 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
     """Raises NotFound, and Refused unless the reader may see the request."""
     true = await true_view(ctx, who, request_id)
     view = await clean_view(true)
-    steps = history.steps(await ctx.db.read(views.request_events, view.id))
+    events = await ctx.db.read(views.request_events, view.id)
+    forms = history.forms_of(events)
+    others = await ctx.db.read(views.others_in_forms, view.id, forms) if forms else {}
+    steps = history.steps(events, others)
     directory = ctx.slack.directory
     standing = await directory.standing(who.person, view.approvers, view.channel_id)
     objection = _objection(view, standing)

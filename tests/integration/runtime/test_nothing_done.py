@@ -78,7 +78,7 @@ async def test_people_and_the_model_read_that_nothing_was_done(stage: Staged) ->
         events = await views.request_events(connection, view.id)
     listed = words(history_list(lines).blocks)
     assert "Approved, nothing was done" in listed
-    assert "did nothing" in [each.words for each in history.steps(events)]
+    assert "did nothing" in [each.words for each in history.steps(events, {})]
     assert on.model.requests[1]["messages"][-1]["content"] == f"Nothing was done: {WHY}"
     for each in ("\n".join(shown), *line, listed, words(run_root(await on.run(run_id)).blocks)):
         assert "ailed" not in each

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -20,6 +21,7 @@ __all__ = ["http_house", "porch"]
 
 _ROW = re.compile(r'name="row" value="([^"]+)"')
 FORM = "/inbox/together"
+_OF_FORM = re.compile(r'href="(/inbox/history\?together=[^"]+)"')
 
 
 async def several(porch: Porch, count: int, terms: Any = None, **changes: Any) -> list[str]:
@@ -232,9 +234,12 @@ async def test_the_record_says_what_came_together(porch: Porch) -> None:
     await reader.open(f"/inbox/requests/{ids[2]}")
     await reader.send(f"/inbox/requests/{ids[2]}/approve", {"revision": "1"})
     await reader.open(f"/inbox/requests/{ids[0]}")
-    link = re.search(r'href="(/inbox/history\?together=[^"]+)"', reader.page)
+    link = _OF_FORM.search(reader.page)
     assert link
-    assert "in one form with others" in reader.words
+    assert "on the page, in one form with 1 other" in reader.words
+    await reader.open("/inbox/history")
+    assert _OF_FORM.findall(reader.page) == [link[1]] * 2
+    assert reader.words.count("in one form with 1 other") == 2
     await reader.open(unescape(link[1]))
     assert [order for order in (1, 2, 3) if f"Refund order {order}" in reader.words] == [1, 2]
     (form,) = await column(
@@ -248,7 +253,57 @@ async def test_the_record_says_what_came_together(porch: Porch) -> None:
     lines = await column(
         porch.house.db, "SELECT body ->> 'together' FROM delivery WHERE kind = 'thread_line'"
     )
-    assert sorted(map(str, lines)) == ["None", "true", "true"]
+    assert sorted(map(str, lines)) == ["1", "1", "None"]
+
+
+async def send(porch: Porch, user: str, form: UUID, verdict: str, *ids: str) -> Visitor:
+    """Open a form for these requests and send it under this id."""
+    reader, rows = await opened(porch, *ids, user=user)
+    await reader.send(FORM, {"row": rows, "verdict": verdict, "form": str(form)})
+    return reader
+
+
+async def test_a_form_is_one_persons(porch: Porch) -> None:
+    """The id of a form is what its sender claims: timeline, history and filter count one person's votes of it."""
+    ids, form = await several(porch, 3), uuid4()
+    two = await porch.asked(4, rule(approvals_required=2), description="Refund order 4", facts={"price": 1})
+    single = await porch.asked(5, description="Refund order 5", facts={"price": 1})
+    await send(porch, "U0GRACE", form, "approve", *ids[:2], two)
+    reader = await send(porch, "U0LINUS", form, "reject", ids[2], two)
+    await send(porch, "U0LINUS", uuid4(), "reject", single)
+    await reader.open(f"/inbox/requests/{two}")
+    assert "on the page, in one form with 2 others" in reader.words
+    assert "on the page, in one form with 1 other " in reader.words
+    links = {unescape(each)[-7:]: unescape(each) for each in _OF_FORM.findall(reader.page)}
+    for user, orders in (("U0GRACE", [1, 2, 4]), ("U0LINUS", [3, 4])):
+        await reader.open(links[user])
+        assert [order for order in range(1, 6) if f"Refund order {order}" in reader.words] == orders
+    await reader.open("/inbox/history")
+    assert reader.words.count("in one form with 2 others") == 2
+    assert reader.words.count("in one form with 1 other ") == 2
+    await reader.open(f"/inbox/requests/{single}")
+    assert "on the page" in reader.words
+    assert "in one form" not in reader.words
+
+
+async def test_the_filter_by_form_shows_that_it_is_on(porch: Porch) -> None:
+    """The history says whose form it shows, *Show* keeps that, and a link leads out, with the other filters."""
+    ids, form = await several(porch, 3), uuid4()
+    reader = await send(porch, "U0GRACE", form, "approve", *ids[:2])
+    await send(porch, "U0GRACE", uuid4(), "approve", ids[2])
+    await reader.open(f"/inbox/history?together={form}&voter=U0GRACE&risk=medium")
+    assert "Only requests on which @grace voted in one form." in reader.words
+    kept = dict(re.findall(r'<input type="hidden" name="(together|voter)" value="([^"]*)">', reader.page))
+    assert kept == {"together": str(form), "voter": "U0GRACE"}
+    out = re.search(r'id="any-form" href="([^"]+)"', reader.page)
+    assert out
+    assert unescape(out[1]) == "/inbox/history?risk=medium"
+    await reader.open(f"/inbox/history?together={form}")
+    assert f"Only requests with a vote of the form {form}." in reader.words
+    assert "Refund order 3" not in reader.words
+    await reader.open(unescape(out[1]))
+    assert "Refund order 3" in reader.words
+    assert 'name="together"' not in reader.page
 
 
 async def test_the_reports_show_what_came_together(porch: Porch) -> None:
