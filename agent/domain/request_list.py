@@ -99,12 +99,16 @@ class RequestKind(StrEnum):
 
 
 class RequestOrder(StrEnum):
-    """Orders by time (of the outcome if decided, else of the question), deadline, or risk (then newest first)."""
+    """Orders by time (of the outcome if decided, else of the question), deadline, or risk (then newest first).
+
+    ASKED is for one turn or batch: as the model or the program asked, whatever was asked about first.
+    """
 
     OLDEST = "oldest"
     NEWEST = "newest"
     DEADLINE = "deadline"
     RISK = "risk"
+    ASKED = "asked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ Query = Mapping[str, str]
 """What a form is chosen from: `agent`, `key` or `group`, `checkpoint`, `tool`, and `after` which request, if given."""
 
 
+def _order(query: Query) -> RequestOrder:
+    """Return the order of a list or form: a group, as it was asked; what is of mixed origin, by deadline."""
+    return RequestOrder.ASKED if query.get("group") else RequestOrder.DEADLINE
+
+
 async def open_form(
     db: Database, directory: Directory, person: Person, query: Query, chosen: Sequence[UUID] = ()
 ) -> tuple[TogetherForm | None, Sequence[LeftOut]]:
@@ -62,7 +67,7 @@ async def open_form(
     """
     lists = PersonalLists(db, directory, person)
     at = Cursor((UUID(query["after"]),)) if "after" in query else Cursor()
-    page = await lists.waiting_for_me(at, SCANNED, _filter(query), RequestOrder.DEADLINE)
+    page = await lists.waiting_for_me(at, SCANNED, _filter(query), _order(query))
     found = await db.read(views.request_views, chosen[:SCANNED] or [line.id for line in page.lines])
     waiting = [view for view in found if view.status is RequestStatus.WAITING]
     visible = [view for view in waiting if await view_refusal(directory, person, view) is None]

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Uuid, bindparam, func, select
+from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, fetch
+from agent.domain.request import RequestStatus
+from agent.store.tables import card_place
+from agent.store.views.request_lines import request
+from agent.store.views.request_rows import asked_position
 
 SHOWN = 20
 """Requests that a group's message names."""
@@ -16,7 +21,7 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class RequestGroup:
-    """How many requests a group has, how many of them wait, until when at least, and the first of them."""
+    """How many requests a group has, how many of them wait, until when at least, and the first that were asked."""
 
     requests: int = 0
     waiting: int = 0
@@ -26,14 +31,20 @@ class RequestGroup:
 
 async def request_group(connection: Connection, name: str) -> RequestGroup:
     """Return a group without those that have left it; an empty one if there is none of that name."""
-    row = (await connection.execute(_GROUP, {"name": name, "shown": SHOWN})).one()
-    return RequestGroup(row.requests, row.waiting, row.first_deadline, tuple(row.first or ()))
+    (row,) = await fetch(connection, _GROUP, name=name)
+    return RequestGroup(row.requests, row.waiting, row.first_deadline, tuple(row.ids or ())[:SHOWN])
 
 
-_GROUP = text("""
-SELECT count(*) AS requests, count(*) FILTER (WHERE r.status = 'waiting') AS waiting,
-       min(r.expires_at) FILTER (WHERE r.status = 'waiting') AS first_deadline,
-       (array_agg(r.id ORDER BY c.turn, c.index, r.id))[1:CAST(:shown AS int)] AS first
-FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id JOIN tool_call AS c ON c.id = r.call_id
-WHERE p.digest = :name
-""")
+_waits = request.c.status == RequestStatus.WAITING
+_GROUP = (
+    select(
+        func.count().label("requests"),
+        func.count().filter(_waits).label("waiting"),
+        func.min(request.c.expires_at).filter(_waits).label("first_deadline"),
+        func.array_agg(aggregate_order_by(request.c.id, *asked_position(request)), type_=ARRAY(Uuid)).label(
+            "ids"
+        ),
+    )
+    .select_from(card_place.join(request, request.c.id == card_place.c.request_id))
+    .where(card_place.c.digest == bindparam("name"))
+)

@@ -25,9 +25,18 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from agent.domain.request import RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from agent.domain.run import CallState
-from agent.store.tables import card_place, decision, execution, request_search, risk, tool_call, vote
+from agent.store.tables import (
+    approval_request,
+    card_place,
+    decision,
+    execution,
+    request_search,
+    risk,
+    tool_call,
+    vote,
+)
 from agent.store.views.request_lines import of_team, request
-from agent.store.views.request_rows import approved_by, last_position
+from agent.store.views.request_rows import approved_by, asked_position, last_position
 
 EVERYTHING = RequestFilter()
 
@@ -150,14 +159,20 @@ def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[b
     return found
 
 
-def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """Return the two columns to sort by: the order's own, then the id, in the same direction."""
+def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any], ...]:
+    """Return the columns to sort by: the order's own, then the id, in the same direction."""
+    if order is RequestOrder.ASKED:
+        return asked_position(request)
     column, down = _sorted_by(kind, order)
     return (column.desc(), request.c.id.desc()) if down else (column.asc(), request.c.id.asc())
 
 
 def comes_after(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
     """Whether a row follows the request ``:after``."""
+    if order is RequestOrder.ASKED:
+        before = approval_request.alias("before")
+        place = select(*asked_position(before)).where(before.c.id == bindparam("after")).scalar_subquery()
+        return tuple_(*asked_position(request)) > place
     column, down = _sorted_by(kind, order)
     position, last = tuple_(column, request.c.id), last_position(column)
     return position < last if down else position > last
@@ -178,5 +193,5 @@ def _sorted_by(kind: RequestKind, order: RequestOrder) -> tuple[Column[Any], boo
             return time, True
         case RequestOrder.DEADLINE:
             return request.c.expires_at, False
-        case RequestOrder.RISK:
+        case _:
             return request.c.risk, True

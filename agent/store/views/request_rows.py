@@ -136,6 +136,22 @@ def others_in_form(ballot: FromClause) -> ColumnElement[int]:
     return found.correlate(ballot).scalar_subquery()
 
 
+def asked_position(request: FromClause) -> tuple[ColumnElement[Any], ...]:
+    """Return the columns that sort a turn or batch as its requests were asked.
+
+    A run's calls have their place in the model's turn; those of a program, which have none, come as they were sent.
+    """
+    first: ColumnElement[int] = literal_column("0")
+    of_call = (
+        func.coalesce(
+            select(place).where(tool_call.c.id == request.c.call_id).correlate(request).scalar_subquery(),
+            first,
+        )
+        for place in (tool_call.c.turn, tool_call.c.index)
+    )
+    return (*of_call, request.c.id)
+
+
 def last_position(time: Column[Any]) -> Tuple:
     """The request ``:after``, to compare with index columns."""
     last = approval_request.alias("last")

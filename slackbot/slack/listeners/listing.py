@@ -116,9 +116,7 @@ async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
 async def _group(ctx: ListenerContext, person: Person, query: Query) -> Card:
     """What still waits behind a group's message."""
     wanted = RequestFilter(group=query.get("group", "") or "group:")
-    page = await _lists(ctx, person).found(
-        RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.DEADLINE
-    )
+    page = await _lists(ctx, person).found(RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.ASKED)
     return request_list(
         page.lines,
         heading="Waiting, of one group",

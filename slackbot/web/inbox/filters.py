@@ -126,7 +126,7 @@ class ListQuery:
         return RequestKind.ANY if self.searches and not status else RequestKind.DECIDED
 
     def order(self, otherwise: RequestOrder) -> RequestOrder:
-        return self._read(self.asked["sort"], RequestOrder, "There is no sort order “{}”.") or otherwise
+        return self._read(self.asked["sort"], _offered_order, "There is no sort order “{}”.") or otherwise
 
     def read(self, ctx: WebContext) -> RequestFilter:
         asked = self.asked["status"]
@@ -190,3 +190,9 @@ class ListQuery:
             self.unclear.append(f"“{given}” is not a date like 2026-11-01.")
             return None
         return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _offered_order(name: str) -> RequestOrder:
+    if (order := RequestOrder(name)) not in ORDERS:
+        raise ValueError(name)
+    return order

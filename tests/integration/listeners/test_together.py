@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import pytest
 
 from agent.domain.answers import AnswerForm
+from agent.domain.groups import Batch, gathered_in
+from agent.store import groups, views
 from agent.usecases import requests
 from agent.usecases.requests import Edit
 from signoff.values import Action
 from slackbot.cards import page_value
+from slackbot.cards.group_digest import GroupDigest, group_digest_card
 from slackbot.cards.together_form import PAGE_OF_TOGETHER
-from slackbot.cards.values import ACTION_DECIDE_TOGETHER, ACTION_OPEN
+from slackbot.cards.values import ACTION_DECIDE_TOGETHER, ACTION_LIST, ACTION_OPEN
 from tests.integration import alone
-from tests.integration.asking import ADA, GRACE, LINUS, Asked, ask, ballot, reviewer, rule
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    REVIEWS,
+    Asked,
+    ask,
+    ballot,
+    programs_question,
+    question,
+    reviewer,
+    rule,
+    start,
+)
 from tests.integration.listeners.conftest import House
 from tests.integration.listeners.test_app_home import home
 
@@ -210,6 +227,54 @@ async def test_the_next_ten_follow(house: House) -> None:
     assert str(form["blocks"]).count("'checkboxes'") == 2
     assert "2 of 2 approved" in await decided(house, "U0GRACE", form, {})
     assert set(await statuses(house, asked)) == {"approved"}
+
+
+async def one_group(house: House, *, by_program: bool) -> str:
+    """The name of a group of twelve whose deadlines come in another order than they were asked in."""
+    terms = rule()
+    gathered = gathered_in(Batch("b", 12), terms, None, 4)
+    run_id, calls = await start(house.db, calls=12)
+    orders = range(1, 13) if by_program else range(12, 0, -1)
+    for order in orders:
+        said = {"description": f"Refund order {order:02}", "facts": {"price": order}, "gathered_in": gathered}
+        if by_program:
+            new = programs_question(terms, client_id=f"r-{order}", **said)
+        else:
+            new = question(run_id, calls[order - 1], terms, order=order, **said)
+        opened = await requests.open(house.db, new)
+        late = "UPDATE approval_request SET expires_at = expires_at - %s * interval '1 minute' WHERE id = %s"
+        house.owner.execute(late, (order, opened.request_id))
+    async with house.db.transaction() as tx:
+        name = await groups.form(tx, REVIEWS, str(gathered), group_from=4, cards_per_minute=10)
+    assert name is not None
+    return name
+
+
+def orders_in(shown: object) -> list[int]:
+    return list(dict.fromkeys(int(each) for each in re.findall(r"Refund order (\d\d)", str(shown))))
+
+
+@pytest.mark.parametrize("by_program", [False, True], ids=["turn", "batch"])
+async def test_a_group_comes_as_it_was_asked(http_house: House, by_program: bool) -> None:
+    """Message, list and form have a turn's requests in the model's order, and a batch's in that of the program."""
+    house, grace = http_house, http_house.slack.person("U0GRACE")
+    name = await one_group(house, by_program=by_program)
+    async with house.db.connection() as connection:
+        group = await views.request_group(connection, name)
+        first = await views.request_views(connection, group.first)
+    digest = group_digest_card(GroupDigest(name, first, group.requests, group.waiting), notify=False)
+    assert orders_in(digest.blocks) == list(range(1, 13))
+    posted = await house.client.chat_postMessage(channel="C0REVIEW", text="A group", blocks=digest.blocks)
+    message = next(each for each in house.slack.messages("C0REVIEW") if each["ts"] == posted["ts"])
+    await grace.click(message, ACTION_LIST)
+    listed = await house.modal("U0GRACE", "Waiting, of one group")
+    assert orders_in(listed["blocks"]) == list(range(1, 11))
+    await grace.click(message, ACTION_DECIDE_TOGETHER)
+    form = await house.modal("U0GRACE", "Record")
+    assert orders_in(form["blocks"]) == list(range(1, 11))
+    await decided(house, "U0GRACE", form, {tick(0): []})
+    await grace.click(house.slack.views("U0GRACE")[-1], ACTION_DECIDE_TOGETHER)
+    assert orders_in((await house.modal("U0GRACE", "Record"))["blocks"]) == [11, 12]
 
 
 async def test_one_reason_for_all(house: House) -> None:
