@@ -10,6 +10,7 @@ endif
 ARGS   ?=
 WORKERS ?= 5
 AUTO   ?=
+ALL    ?=
 BIN    := .venv/bin
 # These start an embedded server, which is an 18.
 OF_18  := $(addprefix tests/integration/test_,demo.py embedded_server.py)
@@ -34,7 +35,7 @@ help:
 	@echo 'make e2e            the sandbox page in a real browser'
 	@echo 'make pictures       the pictures of the documentation, taken from the running demo'
 	@echo 'make stress         the promises at their full size'
-	@echo 'make bench          speed, against peers'
+	@echo 'make bench          speed, against peers; ALL=1 measures and publishes every page of docs/benchmarks'
 	@echo 'make constraints    resolve every dependency anew and pin it'
 	@echo 'make clean          remove .venv and caches; the data in .signoff stays'
 
@@ -78,7 +79,7 @@ stress: venv-dev
 	@$(PYTEST) -m stress -q -p tests.stress.progress $(ARGS)
 
 bench: venv-bench
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks$(if $(filter-out 0 no,$(ALL)),.everything) $(ARGS)
 
 constraints:
 	@$(PYTHON) bootstrap.py --pin --upgrade

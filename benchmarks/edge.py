@@ -8,7 +8,7 @@ import time
 from agent.database.address import Address
 from benchmarks import polling
 from benchmarks.clicks import ALL, Clicker, serving
-from benchmarks.report import Line, compare, latency, within
+from benchmarks.report import Goal, Line, compare, latency, within
 from benchmarks.setting import APART, VOTERS, Setting
 from benchmarks.side import Side
 from benchmarks.stats import Rounds, median, pooled, ratio
@@ -39,7 +39,9 @@ async def row_1(setting: Setting) -> list[Line]:
     return [
         within(1, "click at the HTTP edge -> tool, one at a time", alone, 15),
         within(1, "click at the HTTP edge -> tool, four at a time", crowd, 30),
-        compare(1, "click -> tool, one at a time, p50", "ms", alone, ("DBOS recv", peer)),
+        compare(
+            1, "click -> tool, one at a time, p50", "ms", alone, ("DBOS recv", peer), goal=Goal.at_most(1.2)
+        ),
         Line(
             1,
             "click -> tool, against polling every 5 s, p50",
@@ -69,7 +71,7 @@ async def row_10(setting: Setting) -> list[Line]:
             ours.append(await clicker.press(take(rows, size.clicks), at_once=1, apart=APART))
             peer.append(await _sent(sender, receiver, size.clicks))
     what = "click in a web process -> tool in a worker process"
-    return latency(10, what, ours, ("DBOS, two processes", peer), None, None)
+    return latency(10, what, ours, ("DBOS, two processes", peer), Goal.at_most(1.3), Goal.at_most(1.5))
 
 
 async def row_13(setting: Setting) -> list[Line]:

@@ -116,7 +116,8 @@ def _about(result: Result) -> str:
     return (
         f"Measured on {machine['date']} at commit {machine['commit']} by `{result['command']}`, on"
         f" {machine['cpus']} cores ({machine['processor']}, {machine['memory_gb']} GB), "
-        f"load before the start {machine['load_before']}. "
+        f"load before the start {machine['load_before']}; "
+        f"a fixed piece of Python takes {machine['calibration_ms']} ms. "
         f"PostgreSQL {server['server_version']}, fsync {server['fsync']}, a flush takes {server['flush_ms']} ms; "
         f"Python {machine['python']}, {libraries}."
     )

@@ -127,8 +127,8 @@ async def row_8(setting: Setting) -> list[Line]:
             8,
             "memory of the service for each waiter",
             f"{each:.1f} KB",
-            goal="< 30 KB",
-            met=each < 30,
+            goal="<= 20 KB",
+            met=each <= 20,
         ),
     ]
 

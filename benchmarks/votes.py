@@ -29,7 +29,7 @@ async def row_3(setting: Setting) -> list[Line]:
     """Votes committed and calls executed, with eight concurrent voters."""
     ours, peer = await compared(setting, setting.ground, "throughput")
     what = f"decided and executed, {VOTERS} voters"
-    return [compare(3, what, "/s", ours, ("DBOS recv", peer), goal=Goal.at_least(1.2))]
+    return [compare(3, what, "/s", ours, ("DBOS recv", peer), goal=Goal.at_least(1.8))]
 
 
 async def compared(setting: Setting, ground: Ground, what: str) -> tuple[Rounds, Rounds]:
