@@ -270,7 +270,7 @@ _CHECKED: Mapping[FieldKind, frozenset[str]] = {
     FieldKind.SEVERAL_OF: frozenset({"type", "items", "minItems", "maxItems", "uniqueItems"}),
     FieldKind.YES_NO: frozenset({"type"}),
 }
-"""The rules of JSON Schema that `read` holds a field to."""
+"""The rules of JSON Schema that an answer's field is held to."""
 _RULES = frozenset(
     {
         "$dynamicRef", "$ref", "additionalProperties", "allOf", "anyOf", "const", "contains", "dependencies",

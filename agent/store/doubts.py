@@ -1,4 +1,4 @@
-"""Executions in doubt."""
+"""Executions in doubt, locked and read to be settled."""
 
 from __future__ import annotations
 

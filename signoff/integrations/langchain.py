@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 from signoff.canonical import plain_object
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.errors import MalformedArguments
-from signoff.integrations.langgraph_interrupts import (
+from signoff.integrations.langgraph_format import (
     ExactModel,
     GraphThread,
     InterruptQuestion,

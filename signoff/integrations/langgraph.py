@@ -30,7 +30,7 @@ from pydantic import ValidationError
 from signoff.canonical import canonical_bytes
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.integrations.background import Background, BackgroundCall, BackgroundResult
-from signoff.integrations.langgraph_interrupts import (
+from signoff.integrations.langgraph_format import (
     ExactModel,
     GraphThread,
     InterruptQuestion,

@@ -37,7 +37,7 @@ from signoff.client.effects import Operation
 from signoff.client.facts import FACTS_MAX_AGE, FactsFunction, facts_of
 from signoff.client.many import Submitted, submit_many
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, MalformedArguments, SignoffError
-from signoff.integrations.langgraph_interrupts import (
+from signoff.integrations.langgraph_format import (
     Claims,
     GraphThread,
     InterruptFormat,

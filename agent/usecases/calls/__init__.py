@@ -9,4 +9,5 @@ from agent.usecases.calls.claims import (
     ClaimCalls,
     find_claim,
 )
-from agent.usecases.calls.reports import AttemptReport, WriteReports, renew_leases, rescue
+from agent.usecases.calls.lost_attempts import renew_leases, rescue
+from agent.usecases.calls.reports import AttemptReport, WriteReports

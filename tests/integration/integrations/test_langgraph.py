@@ -28,7 +28,7 @@ from signoff.integrations.langgraph import (
     aresume_when_decided,
     resume_when_decided,
 )
-from signoff.integrations.langgraph_interrupts import GraphThread
+from signoff.integrations.langgraph_format import GraphThread
 from tests.integration.integrations.conftest import POLICY, ROOT, Desk, until
 
 EXAMPLES = ROOT / "examples"

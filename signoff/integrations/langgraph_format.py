@@ -1,4 +1,4 @@
-"""Interrupts of LangGraph graphs as questions, in each format that is known."""
+"""What a format of LangGraph interrupts provides, and a thread; the formats are in `langgraph` and `langchain`."""
 
 from __future__ import annotations
 
