@@ -966,6 +966,8 @@ async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  
     assert '<option value="large" selected>' in reader.page
     assert await orders("risk=odd&sort=odd") == (["1", "2"], ["3"])
     assert "There is no risk “odd”. There is no sort order “odd”. It was ignored." in reader.words
+    assert await orders("sort=asked") == (["1", "2"], ["3"])
+    assert "There is no sort order “asked”." in reader.words
     for odd in ("/inbox?at=" + "x" * 1001, "/inbox/history?at=" + "x" * 1001, "/inbox/count/odd"):
         assert (await reader.open(odd)).status_code == 404
         assert "This page does not exist" in reader.words
