@@ -194,7 +194,7 @@ def test_every_statement_heeds_a_pause_in_the_same_words() -> None:
         "scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents)": {
             "call_locks._CALL",
             "run_leases._TAKE_LEASE",
-            "vote_locks._READ_CALLS",
+            "claimable_calls.READ",
             "due_work._DUE",
             "due_work._UNSERVED",
             "views.open_calls._HANDED_OUT",
