@@ -193,7 +193,7 @@ async def serving(
     async with AsyncExitStack() as stack:
         marks = stack.enter_context(_listening(home / f"marks.{os.getpid()}"))
         model = await stack.enter_async_context(ScriptedModel())
-        await asyncio.to_thread(_compile)
+        await asyncio.to_thread(compile_all)
         begun = time.monotonic()
         ports, pids = [], []
         for number, own in enumerate(roles):
@@ -212,7 +212,7 @@ async def serving(
                 payments.MARKS: marks.getsockname(),
             }
             log = home / f"service-{number}.log"
-            process = await stack.enter_async_context(_process(environment, log))
+            process = await stack.enter_async_context(service_process(environment, log))
             pids.append(process.pid)
             if "web" in own:
                 await _ready(port)
@@ -225,7 +225,9 @@ async def serving(
 
 
 @asynccontextmanager
-async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def service_process(
+    environment: dict[str, str], log: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
     without = ("SLACK_", "OPENAI_", "PYTHONDONTWRITEBYTECODE")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     with log.open("wb") as output:
@@ -249,7 +251,7 @@ async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[asyn
 
 
 @cache
-def _compile() -> None:
+def compile_all() -> None:
     """Installed packages already have their bytecode."""
     code = "import benchmarks.payments, slackbot.app, slackbot.cli.service"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
