@@ -18,7 +18,7 @@ from benchmarks.side import BOT_TOKEN, serve
 from slackbot.cards import ACTION_APPROVE
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.manifest import EVENTS_PATH
-from slackbot.web import HttpServer
+from slackbot.web.http.server import HttpServer
 
 
 async def main(port: str, api_url: str, secret: str) -> None:

@@ -25,8 +25,8 @@ from agent.domain.api_keys import Scope
 from agent.usecases import api_keys
 from benchmarks import payments, report
 from benchmarks.clicks import answer_of, compile_all, free_port, service_process
+from benchmarks.counted import seconds
 from benchmarks.ground import Ground, ground
-from benchmarks.look import seconds
 from benchmarks.report import Line
 from benchmarks.side import BOT_TOKEN
 from benchmarks.stats import median

@@ -1,4 +1,8 @@
-"""The composition root: builds, starts and stops all parts of a process."""
+"""The composition root: builds, starts and stops all parts of a process.
+
+Parts that one role alone has are imported with that role: without `web`, FastAPI, the pages and Bolt take 30 MB, and
+without `scheduler`, the timer takes one.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,10 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import structlog
-from starlette.routing import BaseRoute, Route
 
 from agent.database.background import start_task
 from agent.database.pools import Database
@@ -32,31 +36,21 @@ from slackbot.masking import NO_NAME, is_no_name
 from slackbot.outbound.facts_lookup import FactsLookups
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
-from slackbot.outbound.sender import OutboundSender
+from slackbot.outbound.sender import OutboundContext, OutboundSender
 from slackbot.outbound.signed_post import WebhookPoster
 from slackbot.reviewing import members
 from slackbot.reviewing.grants import SlackGrantChecks
-from slackbot.service import open_files
 from slackbot.service.probe_write import WriteProbe
-from slackbot.service.scheduled_starts import ScheduledStarts
-from slackbot.service.scheduler import Scheduler
 from slackbot.service.slack_service import SlackService
 from slackbot.service.telemetry import Telemetry
 from slackbot.settings import Role, Settings
-from slackbot.slack_api.manifest import EVENTS_PATH
-from slackbot.web import (
-    MOST_CONNECTIONS,
-    ChangeWatch,
-    HttpServer,
-    OpenID,
-    Places,
-    ProcessPart,
-    ServiceMetrics,
-    WebContext,
-    application,
-    health_application,
-    health_routes,
-)
+from slackbot.web.http.health import health_application, health_routes
+from slackbot.web.http.server import HttpServer
+from slackbot.web.http.service_metrics import ProcessPart, ServiceMetrics
+
+if TYPE_CHECKING:
+    from slackbot.service.scheduler import Scheduler
+    from slackbot.service.web_service import WebService
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +78,8 @@ class Service:
         self._policies = PolicyInForce(db, policy, settings.read_policy)
         self.registry = registry
         self.name = worker_name()
-        self.slack = SlackService(settings, db, self._policies, self.name)
+        listens = _web().listen(settings, db, self._policies) if Role.WEB in settings.roles else None
+        self.slack = SlackService(settings, db, self._policies, self.name, listens)
         self._model = _model(settings)
         secret = settings.facts_secret
         self._lookups = FactsLookups(secret.get_secret_value() if secret else None, settings.webhook_networks)
@@ -110,20 +105,14 @@ class Service:
         self._votes = process_votes(
             self._services, self._executor.calls if Role.WORKER in settings.roles else None
         )
-        self._watch = ChangeWatch(db)
-        self._places = Places(open_files.connections_within(open_files.soft_limit(), settings))
-        ctx = self._web_context()
+        ctx = OutboundContext(db, self.slack.connection, settings.public_url)
         self._outbound = OutboundSender(ctx, WebhookPoster(settings.webhook_networks), _mailer(settings))
         self._writes = WriteProbe(db)
         self._metrics = ServiceMetrics(db, self._part, lambda: self._policies.last_loaded.limits)
-        self._http = HttpServer(
-            application(ctx, self._routes()),
-            host=settings.host,
-            port=settings.port,
-            drain_seconds=settings.drain_seconds,
-            trusted_proxies=[str(network) for network in settings.trusted_proxies],
-            most=self._places.most,
-        )
+        self._web: WebService | None = None
+        if Role.WEB in settings.roles:
+            health = health_routes(self.check, self._metrics.exposition)
+            self._web = _web().WebService(settings, db, self._services, self._votes, self.slack, health)
         self._health = HttpServer(
             health_application(self.check, self._metrics.exposition),
             host=settings.host,
@@ -133,20 +122,17 @@ class Service:
             most=HEALTH_CONNECTIONS,
         )
         self._draining = False
-        starts = ScheduledStarts(self._services, self.slack.connection)
-        self._scheduler = Scheduler(
-            db,
-            policy,
-            self.slack.admin,
-            due={"schedules": starts.sweep},
-            timed={
-                "reviewers": (self.slack.check_reviewers, 60.0),
-                "deleted_cards": (self.slack.find_deleted_cards, 60.0),
-            },
-        )
+        self._scheduler = self._new_scheduler() if Role.SCHEDULER in settings.roles else None
         self._telemetry: Telemetry | None = None
         self._failed: asyncio.Future[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def web(self) -> WebService:
+        """Only with the role `web`."""
+        if self._web is None:
+            raise AttributeError("this process has not the role web")
+        return self._web
 
     @property
     def health_port(self) -> int | None:
@@ -154,7 +140,7 @@ class Service:
 
     @property
     def port(self) -> int | None:
-        return self._http.port
+        return self._web.http.port if self._web else None
 
     async def start(self) -> None:
         """Start every part, even while Slack is unreachable.
@@ -173,13 +159,12 @@ class Service:
         await self._writes.start()
         if self.settings.health_port is not None:
             await self._health.start()
-        if Role.WEB in self.settings.roles:
-            MOST_CONNECTIONS.set(self._places.most)
-            await self._http.start()
+        if self._web is not None:
+            await self._web.start()
         await self.slack.start(self._services, self._votes, self._failed)
         if Role.WORKER in self.settings.roles:
             await self._executor.start()
-        if Role.SCHEDULER in self.settings.roles:
+        if self._scheduler is not None:
             self._scheduler.start()
         log.info(
             "started",
@@ -189,7 +174,7 @@ class Service:
             port=self.port,
             health_port=self.health_port,
             database_connections=self._connections(),
-            http_connections=self._places.most if Role.WEB in self.settings.roles else None,
+            http_connections=self._web.places.most if self._web else None,
         )
 
     async def _load_policy(self) -> None:
@@ -210,7 +195,8 @@ class Service:
             self._watching = start_task(self._policies.watch(), "policy")
 
     def _follow(self, policy: Policy) -> None:
-        self._scheduler.policy = policy
+        if self._scheduler is not None:
+            self._scheduler.policy = policy
         self.slack.follow()
 
     def _connections(self) -> int:
@@ -227,7 +213,8 @@ class Service:
         """Running work may finish within the drain time."""
         log.info("stopping", action="service.stopping", worker=self.name)
         self._draining = True
-        self._scheduler.stop()
+        if self._scheduler is not None:
+            self._scheduler.stop()
         await self.slack.stop_connecting()
         if self._watching is not None:
             self._watching.cancel()
@@ -236,14 +223,13 @@ class Service:
             self._executor.stop() if Role.WORKER in self.settings.roles else _nothing(),
             self.slack.stop_delivering(),
         )
-        if Role.WEB in self.settings.roles:
+        if self._web is not None:
             # Requests arrive until the load balancer has noticed.
             await asyncio.sleep(self.settings.pre_stop_seconds)
             await self.slack.stop_listening()
-            await self._watch.let_go()
-            await self._http.stop()
+            await self._web.stop()
             await self._votes.finish()
-            await self._watch.stop()
+            await self._web.watch.stop()
         await working
         await self._outbound.stop(self.settings.drain_seconds)
         await self._lookups.close()
@@ -260,26 +246,21 @@ class Service:
     def _notify(self, target: str) -> None:
         self._outbound.found(target)
 
-    def _web_context(self) -> WebContext:
-        return WebContext(
-            db=self.db,
-            services=self._services,
-            votes=self._votes,
-            slack_or_none=self.slack.connection,
-            watch=self._watch,
-            public_url=self.settings.public_url,
-            openid=_openid(self.settings),
-            webhook_networks=self.settings.webhook_networks,
-            cors_origins=self.settings.cors_origins,
-            commands=self.settings.commands,
-            places=self._places,
-        )
+    def _new_scheduler(self) -> Scheduler:
+        from slackbot.service.scheduled_starts import ScheduledStarts  # noqa: PLC0415 - with the role
+        from slackbot.service.scheduler import Scheduler  # noqa: PLC0415
 
-    def _routes(self) -> list[BaseRoute]:
-        return [
-            Route(EVENTS_PATH, self.slack.events, methods=["POST"]),
-            *health_routes(self.check, self._metrics.exposition),
-        ]
+        starts = ScheduledStarts(self._services, self.slack.connection)
+        return Scheduler(
+            self.db,
+            self._file,
+            self.slack.admin,
+            due={"schedules": starts.sweep},
+            timed={
+                "reviewers": (self.slack.check_reviewers, 60.0),
+                "deleted_cards": (self.slack.find_deleted_cards, 60.0),
+            },
+        )
 
     async def check(self) -> tuple[bool, Mapping[str, Any]]:
         """Readiness (database and schema), and each component's health."""
@@ -290,7 +271,7 @@ class Service:
             "slack": self.slack.health,
             "model": self._model_health(),
             "worker": self._working(),
-            "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
+            "scheduler_age": self._scheduler.age if self._scheduler else None,
             "policy": self._policies.problem or f"epoch {self._policies.seen}",
             "schedules": await self._scheduled() if database == "ok" else None,
             "draining": self._draining,
@@ -312,13 +293,12 @@ class Service:
         return self._executor.alive and self.slack.delivers
 
     def _part(self) -> ProcessPart:
-        roles = self.settings.roles
         return ProcessPart(
             draining=self._draining,
             slack=self.slack.health == "connected",
             worker=self._working(),
-            scheduler_age=self._scheduler.age if Role.SCHEDULER in roles else None,
-            web=self._http.alive and not self._draining if Role.WEB in roles else None,
+            scheduler_age=self._scheduler.age if self._scheduler else None,
+            web=self._web.http.alive and not self._draining if self._web else None,
             writes=self._writes.problem is None,
         )
 
@@ -338,9 +318,11 @@ async def _nothing() -> None:
     """Work of a process that has nothing to stop."""
 
 
-def _openid(settings: Settings) -> OpenID | None:
-    name, secret = settings.slack_client_id, settings.slack_client_secret
-    return OpenID.at(settings.slack_api_url, name, secret) if name and secret else None
+def _web() -> ModuleType:
+    """The parts of the role `web`."""
+    from slackbot.service import web_service  # noqa: PLC0415 - with the role
+
+    return web_service
 
 
 def _mailer(settings: Settings) -> Mailer | None:

@@ -10,7 +10,7 @@ import agent.metrics
 import slackbot.slack.metrics
 import slackbot.web.http.metrics
 from agent.store.views import ServiceCounts
-from slackbot.web import ProcessPart, ServiceMetrics
+from slackbot.web.http.service_metrics import ProcessPart, ServiceMetrics
 
 OF_A_PROCESS = (agent.metrics, slackbot.slack.metrics, slackbot.web.http.metrics)
 """Imported because they register metrics."""

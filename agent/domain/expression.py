@@ -8,11 +8,13 @@ advance. Its `duration` accepts "nans" and "1h?", so a stricter one replaces it.
 """
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent.domain.condition_text import CALL_OF_DURATION, correction, patterns
@@ -43,6 +45,24 @@ _LOOP = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\
 _POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.+?)(?: expecting \{.*)?$", re.MULTILINE)
 
 
+@cache
+def _cel() -> ModuleType:
+    """The library, when a condition or a pattern needs it, without its command line.
+
+    The package imports that as well, and with it the 160 modules of prompt_toolkit: 8 MB. Whoever wants it later can
+    still import it.
+    """
+    wanted = "cel" in sys.modules
+    if not wanted:
+        sys.modules["cel.cli"] = ModuleType("cel.cli")
+    import cel  # noqa: PLC0415 - as said
+
+    if not wanted:
+        sys.modules.pop("cel.cli", None)
+        vars(cel).pop("cli", None)
+    return cel
+
+
 @dataclass(frozen=True)
 class Applies:
     """`because`: a phrase for the audit log."""
@@ -65,12 +85,10 @@ class Subject:
 
     def context(self, variables: frozenset[str]) -> "cel.Context":
         """Passing variables takes most of a condition's time. Raises MalformedArguments."""
-        import cel  # noqa: PLC0415 - as below
-
         if variables not in self._contexts:
             known = self._known | {"agent": self.agent, "requester": self.requester}
             read = {name: value for name, value in known.items() if name in variables}
-            self._contexts[variables] = cel.Context(variables=read, functions={_CHECKED: _duration})
+            self._contexts[variables] = _cel().Context(variables=read, functions={_CHECKED: _duration})
         return self._contexts[variables]
 
     @cached_property
@@ -128,10 +146,8 @@ def compile_when(text: str) -> When:
 
 
 def _compiled(text: str) -> When:
-    import cel  # noqa: PLC0415 - it imports its own command line, which takes a while
-
     try:
-        program = cel.compile(text)
+        program = _cel().compile(text)
     except ValueError as error:
         raise ValueError(_where(str(error))) from None
     used = set(program.variables())
@@ -141,7 +157,7 @@ def _compiled(text: str) -> When:
     _known("function", {name for name in functions if name.isidentifier() and name[0] != "_"}, FUNCTIONS)
     if "duration" in functions:
         checked = CALL_OF_DURATION.sub(lambda found: _CHECKED if found["call"] else found[0], text)
-        program = cel.compile(checked)
+        program = _cel().compile(checked)
         if "duration" in program.functions():
             raise ValueError("write `duration` directly in front of its parenthesis")
     for pattern, is_written_out in patterns(text):
@@ -163,12 +179,10 @@ def _with_correction(text: str, problem: str) -> str:
 
 def _check_pattern(source: str, is_written_out: bool) -> None:
     """Raises ValueError. A pattern can take seconds to compile, so none comes from an argument."""
-    import cel  # noqa: PLC0415 - as above
-
     shown = " ".join(source.split())
     if not is_written_out:
         raise ValueError(f"matches({shown}) needs a pattern that is written out, such as matches('^refund-')")
-    pattern = cel.compile(source).execute({})
+    pattern = _cel().compile(source).execute({})
     if not isinstance(pattern, str):
         raise ValueError(f"matches({shown}) needs a text")  # noqa: TRY004 - in a file that somebody wrote
     if "\b" in pattern:
@@ -184,10 +198,8 @@ def _check_pattern(source: str, is_written_out: bool) -> None:
 @lru_cache(maxsize=1024)
 def compile_pattern(text: str) -> None:
     """Raises ValueError for a regular expression invalid in CEL's `matches`."""
-    import cel  # noqa: PLC0415 - as above
-
     try:
-        cel.compile(_MATCHES).execute({"text": "", "pattern": text})
+        _cel().compile(_MATCHES).execute({"text": "", "pattern": text})
     except RuntimeError as error:
         problem = re.findall(
             r"^(?:error: )?(.*?)(?:\. Check function arguments.*)?$", str(error), re.MULTILINE
@@ -204,9 +216,7 @@ def _meant_glob(text: str) -> str:
 @lru_cache(maxsize=4096)
 def matches_from_start(pattern: str, text: str) -> bool:
     """Return whether a pattern matches the beginning of a text, whatever follows; results are cached."""
-    import cel  # noqa: PLC0415 - as above
-
-    return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
+    return _cel().compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
 
 
 @lru_cache(maxsize=1024)
@@ -219,11 +229,9 @@ def whole_pattern(text: str) -> str:
 
 def matches_whole(pattern: str, text: str) -> bool:
     """False for an invalid pattern. Never raises."""
-    import cel  # noqa: PLC0415 - as above
-
     try:
         whole = f"^(?:{whole_pattern(pattern)})$"
-        return cel.compile(_MATCHES).execute({"text": text, "pattern": whole}) is True
+        return _cel().compile(_MATCHES).execute({"text": text, "pattern": whole}) is True
     except (ValueError, RuntimeError):
         return False
 

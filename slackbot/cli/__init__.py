@@ -100,6 +100,7 @@ WRONG = 2
 def opened(name: str) -> Any:
     """Later tracebacks have secrets masked."""
     gc.disable()  # collecting between imports takes a fifth of their time, and what they make stays
+    _import_structlog()
     import typer  # noqa: PLC0415 - slow to import, as the next two
     from typer.main import get_group  # noqa: PLC0415
 
@@ -118,6 +119,20 @@ def opened(name: str) -> Any:
     else:
         around.command(name, **getattr(module, "SHAPE", {}))(found)
     return unwrap_help(get_group(around).commands[name])
+
+
+def _import_structlog() -> None:
+    """Import structlog without Rich, which it would load for tracebacks with local variables: 4 MB for nothing.
+
+    Those may be secrets, so our tracebacks have none (`service.logs`). What prints tables imports Rich itself.
+    """
+    if "rich" in sys.modules:
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment] - to the import system: there is none
+    try:
+        import_module("structlog")
+    finally:
+        del sys.modules["rich"]
 
 
 def main() -> None:

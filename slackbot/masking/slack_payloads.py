@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from slack_bolt.context.ack.async_ack import AsyncAck
-from slack_bolt.response import BoltResponse
 from slack_sdk.models.basic_objects import JsonObject
 
 from signoff.masks import Find, mask
@@ -46,18 +44,6 @@ _NOT_SHOWN = frozenset(
     | {"view_id", "channel_id", "usergroup_id", "message_ts", "response_type", "response_action"}
 )
 _ADDRESSES = frozenset({"url", "image_url", "slack_file", "thumb_url"})
-
-
-class CleanAck(AsyncAck):
-    """An acknowledgement to Slack that masks the secrets in whatever it answers."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    async def __call__(self, *args: Any, **options: Any) -> BoltResponse:
-        return await super().__call__(
-            *[await clean_payload(each) for each in args], **await clean_payload(options)
-        )
 
 
 async def clean_payload(payload: T) -> T:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -24,8 +26,8 @@ from slackbot.outbound.failures import RetryLater, Undeliverable
 from slackbot.outbound.mail import Mailer, message
 from slackbot.outbound.signed_post import WebhookPoster
 from slackbot.reviewing.listing import without_secrets
+from slackbot.slack_api.connection import SlackConnection
 from slackbot.web.api.shapes import Moment, PersonOut, ResponseModel, page_url, review, rfc3339
-from slackbot.web.http.context import WebContext
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +55,16 @@ class RunOut(ResponseModel):
     updated_at: Moment
 
 
-async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
+@dataclass(frozen=True)
+class OutboundContext:
+    """What notices are drawn with; ``public_url`` has no trailing slash."""
+
+    db: Database
+    slack_or_none: Callable[[], SlackConnection | None]
+    public_url: str | None = None
+
+
+async def content(ctx: OutboundContext, notice: OutboundMessage) -> dict[str, Any]:
     """Return the body that a webhook gets: the event, with its request and run as they are now, masked."""
     request = await view_of(ctx.db, notice.request_id)
     shown = await review(ctx, request) if request is not None else None
@@ -84,8 +95,8 @@ async def _run(db: Database, run_id: UUID | None) -> RunOut | None:
 class OutboundSender:
     """Sends notices; e-mails wait until there is a mailer."""
 
-    def __init__(self, ctx: WebContext, poster: WebhookPoster, mailer: Mailer | None = None) -> None:
-        self._web_context = ctx
+    def __init__(self, ctx: OutboundContext, poster: WebhookPoster, mailer: Mailer | None = None) -> None:
+        self._ctx = ctx
         self._db = ctx.db
         self._poster = poster
         self._mailer = mailer
@@ -165,14 +176,14 @@ class OutboundSender:
         """Raises RetryLater and Undeliverable."""
         if notice.webhook is not None:
             with masking.work_for("webhooks"):
-                outcomes = await content(self._web_context, notice)
+                outcomes = await content(self._ctx, notice)
             await self._poster.post(notice, notice.webhook, outcomes)
         elif notice.recipient is not None:
             await self._mail(notice, notice.recipient)
 
     async def _mail(self, notice: OutboundMessage, recipient: str) -> None:
         view = await view_of(self._db, notice.request_id)
-        url = page_url(self._web_context.public_url, view.id) if view else None
+        url = page_url(self._ctx.public_url, view.id) if view else None
         if view is None or view.decision is not None:
             return
         if self._mailer is None or url is None:

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from ipaddress import ip_address
 from typing import Any
 
@@ -44,11 +44,16 @@ class SignedPoster:
 
     def __init__(self, allowed: Sequence[Network], *, seconds: float) -> None:
         self._allowed = allowed
+        self._seconds = seconds
+
+    @cached_property
+    def _client(self) -> httpx2.AsyncClient:
+        """Made by the first post: most processes send none, and certificates and transport take 4 MB."""
         # A proxy from the environment would resolve the name again, perhaps to an unchecked address.
         # Connections are not kept: they are matched by address alone, so another name with that address would
         # reuse one whose certificate is for the first name.
-        self._client = httpx2.AsyncClient(
-            timeout=seconds,
+        return httpx2.AsyncClient(
+            timeout=self._seconds,
             follow_redirects=False,
             trust_env=False,
             verify=_certificates(),
@@ -56,7 +61,8 @@ class SignedPoster:
         )
 
     async def close(self) -> None:
-        await self._client.aclose()
+        if "_client" in vars(self):
+            await self._client.aclose()
 
     @asynccontextmanager
     async def post(

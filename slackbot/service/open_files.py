@@ -6,7 +6,7 @@ import resource
 from contextlib import suppress
 
 from slackbot.settings import Role, Settings
-from slackbot.web.http.places import share_of
+from slackbot.web.http.shares import share_of
 
 RESERVE = 256
 """Open files for Slack, the database, health, the model, webhooks, lookups, and connections that are being closed."""

@@ -20,7 +20,7 @@ from agent.usecases import schedules
 from slackbot.reviewing import run_starts
 from slackbot.reviewing.members import NotAMember
 from slackbot.reviewing.run_starts import ChannelUnknown, NotStarted, Requester
-from slackbot.web import SlackConnection
+from slackbot.slack_api.connection import SlackConnection
 
 AGAIN = 10.0
 """Seconds until a retry if Slack, or a process with the agent, is missing."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from starlette.requests import Request
@@ -24,16 +26,14 @@ from slackbot.delivery.deleted_cards import find_deleted_cards
 from slackbot.delivery.drain import Drain
 from slackbot.delivery.poller import DeliveryPoller
 from slackbot.settings import Role, Settings
-from slackbot.slack.app_home import AppHomes
-from slackbot.slack.listeners import ListenerContext, new_app, register
-from slackbot.slack.signed_http import SignedEndpoint
-from slackbot.slack.socket_mode import SocketMode
 from slackbot.slack_api.client import SlackClient, SlackError
+from slackbot.slack_api.connection import SlackConnection
 from slackbot.slack_api.directory import DIRECTORY, Directory
 from slackbot.slack_api.permalinks import Permalinks
 from slackbot.slack_api.workspace import Workspace, find_channel, identify, identify_until_known
-from slackbot.web import SlackConnection
-from slackbot.web.inbox.sign_in import link_for
+
+if TYPE_CHECKING:
+    from slackbot.slack.listening import Listening
 
 log = structlog.get_logger(__name__)
 
@@ -49,15 +49,26 @@ class NotConnected(SignoffError):
     """Slack has not identified us yet."""
 
 
+class Listen(Protocol):
+    """Makes the listeners of a workspace; ``reviewers_changed`` takes the id of a group, channel or person."""
+
+    def __call__(
+        self,
+        workspace: Workspace,
+        connection: SlackConnection,
+        services: Services,
+        votes: Votes,
+        reviewers_changed: Callable[[str], None],
+    ) -> Listening: ...
+
+
 @dataclass(frozen=True)
 class Parts:
-    """A process's parts that exist once Slack has identified us; `edge` or `sockets` listens, or neither."""
+    """A process's parts that exist once Slack has identified us; `listening` with the role `web` only."""
 
     workspace: Workspace
-    directory: Directory
-    ctx: ListenerContext
-    edge: SignedEndpoint | None
-    sockets: SocketMode | None
+    connection: SlackConnection
+    listening: Listening | None
     drain: Drain
     poller: DeliveryPoller
 
@@ -65,12 +76,21 @@ class Parts:
 class SlackService:
     """A process's service in Slack: connects, in the background if Slack is away, and stops in steps."""
 
-    def __init__(self, settings: Settings, db: Database, policies: PolicyInForce, worker: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        db: Database,
+        policies: PolicyInForce,
+        worker: str,
+        listen: Listen | None = None,
+    ) -> None:
+        """``listen``: for processes that hear from Slack."""
         self.parts: Parts | None = None
         self._settings = settings
         self._db = db
         self._policies = policies
         self._worker = worker
+        self._listen = listen
         token = settings.slack_bot_token
         self._client = SlackClient(token.get_secret_value(), settings.slack_api_url) if token else None
         self._channels: dict[str, str] = {}
@@ -107,37 +127,16 @@ class SlackService:
             self._db, client, directory, self._worker, inbox=inbox, tell_requester=settings.tell_requester
         )
         drain.follow(*self._delivery_settings(workspace))
-        permalinks = Permalinks(client)
-        ctx = ListenerContext(
-            db=self._db,
-            directory=directory,
-            client=client,
-            services=services,
-            votes=votes,
-            homes=AppHomes(
-                self._db, directory, client, permalinks, self._policies, commands=settings.commands
-            ),
-            commands=settings.commands,
-            permalinks=permalinks,
-            invitation=partial(link_for, settings.public_url) if settings.public_url else None,
-            reviewers_changed=drain.reviewers.changed,
-        )
-        bolt = new_app(
-            client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
-        )
-        register(bolt, ctx)
-        listens = Role.WEB in settings.roles
-        sockets = edge = None
-        if listens and settings.slack_app_token:
-            sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
-        elif listens and settings.slack_signing_secret:
-            edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value(), self._db.precedence)
+        connection = SlackConnection(workspace.team_id, directory, client, Permalinks(client))
+        listening = None
+        if self._listen is not None:
+            listening = self._listen(workspace, connection, services, votes, drain.reviewers.changed)
         poller = DeliveryPoller(self._db, workspace.team_id, drain)
-        self.parts = Parts(workspace, directory, ctx, edge, sockets, drain, poller)
+        self.parts = Parts(workspace, connection, listening, drain, poller)
         self._hearing = start_task(self._hear_changes(directory), "directory")
         self.follow()
-        if sockets is not None:
-            await sockets.start()
+        if listening is not None:
+            await listening.start()
         if Role.WORKER in settings.roles:
             poller.start()
         log.info(
@@ -204,7 +203,7 @@ class SlackService:
         while True:
             for name, said_in in self._unknown_channels().items():
                 try:
-                    await self._find_channel(client, parts.directory, name, said_in)
+                    await self._find_channel(client, parts.connection.directory, name, said_in)
                 except Exception as error:  # the next attempt may succeed
                     log.error(  # noqa: TRY400
                         "a channel of the policy cannot be used", action="policy.channel", error=str(error)
@@ -238,10 +237,7 @@ class SlackService:
 
     def connection(self) -> SlackConnection | None:
         """``None`` until Slack has identified us."""
-        if self.parts is None:
-            return None
-        ctx = self.parts.ctx
-        return SlackConnection(self.parts.workspace.team_id, ctx.directory, ctx.client, ctx.permalinks)
+        return self.parts.connection if self.parts else None
 
     async def find_deleted_cards(self, db: Database) -> int:
         """Nothing until Slack has identified us."""
@@ -254,9 +250,9 @@ class SlackService:
         """Answer 503 until Slack has identified us: it retries."""
         if self.parts is None:
             return PlainTextResponse("", status_code=503)
-        if self.parts.edge is None:
+        if self.parts.listening is None:
             return PlainTextResponse("", status_code=404)
-        return await self.parts.edge.handle(request)
+        return await self.parts.listening.handle(request)
 
     @property
     def connections(self) -> int:
@@ -269,8 +265,8 @@ class SlackService:
             return "not configured"
         if self.parts is None:
             return "unreachable"
-        if self.parts.sockets is not None and not (socket := self.parts.sockets.health).connected:
-            return f"socket closed: {socket.refusal}" if socket.refusal else "socket closed"
+        if self.parts.listening is not None and (problem := self.parts.listening.problem):
+            return problem
         return self.parts.drain.problem or "connected"
 
     @property
@@ -287,15 +283,15 @@ class SlackService:
 
     async def stop_listening(self) -> None:
         """HTTP stops with its server."""
-        if self.parts is not None and self.parts.sockets is not None:
-            await self.parts.sockets.stop()
+        if self.parts is not None and self.parts.listening is not None:
+            await self.parts.listening.stop()
 
     async def finish(self) -> None:
         """After the last vote: until then, changes of its reviewers and channels count."""
         await _end(self._following, self._hearing)
         if self.parts is not None:
-            await self.parts.ctx.background.finish()
-            await self.parts.ctx.homes.stop()
+            if self.parts.listening is not None:
+                await self.parts.listening.finish()
             await self.parts.drain.reviewers.stop()
 
     async def close(self) -> None:

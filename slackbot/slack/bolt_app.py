@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
 from slack_bolt.response import BoltResponse
@@ -16,11 +18,23 @@ from agent.database.errors import DatabaseError
 from agent.database.failure_log import log_failure
 from signoff.errors import SignoffError
 from slackbot.masking import clean_error
-from slackbot.masking.slack_payloads import CleanAck
+from slackbot.masking.slack_payloads import clean_payload
 from slackbot.slack.metrics import EVENTS_WITHHELD
 from slackbot.slack_api.client import SlackClient
 
 log = logging.getLogger(__name__)
+
+
+class CleanAck(AsyncAck):
+    """An acknowledgement to Slack that masks the secrets in whatever it answers."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    async def __call__(self, *args: Any, **options: Any) -> BoltResponse:
+        return await super().__call__(
+            *[await clean_payload(each) for each in args], **await clean_payload(options)
+        )
 
 
 def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str) -> AsyncApp:

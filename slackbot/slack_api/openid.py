@@ -7,9 +7,6 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
 from pydantic import SecretStr
 
 from signoff.errors import SignoffError
@@ -74,6 +71,11 @@ class OpenID:
 
     def read(self, id_token: str, keys: dict[str, Any], nonce: str) -> Person:
         """Check signature and claims of an id token (3.1.3.7). Raises NotVouched."""
+        # Most services have no sign-in with Slack, and this loads 10 MB of cryptography.
+        from joserfc import jwt  # noqa: PLC0415
+        from joserfc.errors import JoseError  # noqa: PLC0415
+        from joserfc.jwk import KeySet  # noqa: PLC0415
+
         must = jwt.JWTClaimsRegistry(
             leeway=LEEWAY,
             iss={"essential": True, "value": self.origin},

@@ -22,9 +22,9 @@ from slackbot.delivery.deleted_cards import find_deleted_cards
 from slackbot.service.scheduled_starts import ScheduledStarts
 from slackbot.service.scheduler import KEEPS_FAILING, Scheduler
 from slackbot.slack_api.client import SlackClient
+from slackbot.slack_api.connection import SlackConnection
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
-from slackbot.web import SlackConnection
 from tests.integration.asking import ADA, REVIEWS, TEAM, ask, column, rows, write
 from tests.integration.command import Command
 from tests.integration.crash.test_health import says

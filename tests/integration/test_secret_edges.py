@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from signoff_demo.sandbox import SlackSandbox
-from slackbot.masking.slack_payloads import CleanAck, clean_payload
+from slackbot.masking.slack_payloads import clean_payload
+from slackbot.slack.bolt_app import CleanAck
 from slackbot.slack_api.client import SlackClient
 from tests.planted import SECRETS, URL_PASSWORD
 

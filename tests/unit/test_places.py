@@ -10,7 +10,8 @@ from fastapi import Request
 
 from slackbot import settings
 from slackbot.service import open_files
-from slackbot.web.http.places import HeldPlace, Places, share_of
+from slackbot.web.http.places import HeldPlace, Places
+from slackbot.web.http.shares import share_of
 
 SETTINGS = {"SIGNOFF_CONCURRENCY": "20"}
 

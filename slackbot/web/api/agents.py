@@ -22,11 +22,11 @@ from slackbot.reviewing.run_starts import MAX_TASK
 from slackbot.web.api.key_votes import PATH, cast_key_vote, key_owner
 from slackbot.web.api.requesters import UserId, claimed_requester
 from slackbot.web.api.run_starts import NO_SUCH_RUN, agent_named, clean_run_lines, run_for, start
-from slackbot.web.api.shapes import After, Limit, Moment, PersonOut, RequestModel, ResponseModel
+from slackbot.web.api.shapes import Moment, PersonOut, RequestModel, ResponseModel
 from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
-from slackbot.web.http.one_list import ONE_LIST
+from slackbot.web.http.one_list import ONE_LIST, After, Limit
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(route_class=StrictRoute, tags=["Agents"])

@@ -21,9 +21,7 @@ from slackbot.web.api import request_lookup
 from slackbot.web.api.open_request import AgentName, AskIn, NotRequiredOut, ask
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import (
-    After,
     Length,
-    Limit,
     Moment,
     Page,
     ReviewOut,
@@ -37,7 +35,7 @@ from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.head import is_head
 from slackbot.web.http.idempotency import IDEMPOTENT
-from slackbot.web.http.one_list import one_list
+from slackbot.web.http.one_list import After, Limit, one_list
 from slackbot.web.http.problems import ProblemRaised, documented, invalid
 
 router = APIRouter(route_class=StrictRoute, tags=["Requests"])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
-from fastapi import Query
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -29,9 +28,7 @@ from signoff.durations import PATTERN, seconds_of
 from signoff.values import Action, Person, Risk
 from slackbot.cards import json_text
 from slackbot.masking import clean_view
-
-if TYPE_CHECKING:
-    from slackbot.web.http.context import WebContext
+from slackbot.slack_api.connection import SlackConnection
 
 T = TypeVar("T")
 
@@ -88,10 +85,6 @@ def length_schema(least: float, most: float) -> WithJsonSchema:
     """Describe a Length with these bounds, in seconds; JSON Schema has none for texts."""
     number = {"type": "number", "minimum": least, "maximum": most}
     return WithJsonSchema({"anyOf": [number, {"type": "string", "pattern": PATTERN}]})
-
-
-Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
-After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
 
 
 class ResponseModel(BaseModel):
@@ -306,8 +299,18 @@ def page_url(public_url: str | None, request_id: UUID) -> str | None:
     return f"{public_url}/inbox/requests/{request_id}" if public_url else None
 
 
+class Links(Protocol):
+    """What the URLs of requests are made with."""
+
+    @property
+    def public_url(self) -> str | None: ...
+
+    @property
+    def slack_or_none(self) -> Callable[[], SlackConnection | None]: ...
+
+
 async def reviews(
-    ctx: WebContext, views: Sequence[RequestView], asker: Principal | None = None
+    ctx: Links, views: Sequence[RequestView], asker: Principal | None = None
 ) -> list[ReviewOut]:
     """Requests as programs may see them: masked, with URLs. Their ``asker`` gets each answer as it was given."""
     clean = [await clean_view(view) for view in views]
@@ -328,6 +331,6 @@ async def reviews(
     ]
 
 
-async def review(ctx: WebContext, view: RequestView, asker: Principal | None = None) -> ReviewOut:
+async def review(ctx: Links, view: RequestView, asker: Principal | None = None) -> ReviewOut:
     """One of the `reviews`."""
     return (await reviews(ctx, [view], asker))[0]

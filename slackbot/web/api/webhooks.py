@@ -11,11 +11,12 @@ from pydantic import Field
 from agent.domain.outbound import OutboundEvent
 from agent.usecases import webhooks
 from slackbot.masking import NOT_SECRET
-from slackbot.web.api.shapes import After, Limit, Moment, Page, RequestModel, ResponseModel, page
+from slackbot.web.api.shapes import Moment, Page, RequestModel, ResponseModel, page
 from slackbot.web.http.api_keys import Admin
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
 from slackbot.web.http.idempotency import has_secret
+from slackbot.web.http.one_list import After, Limit
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(prefix="/webhooks", route_class=StrictRoute, tags=["Webhooks"])

@@ -21,10 +21,8 @@ from agent.usecases.calls import program_claims
 from agent.usecases.requests import Votes
 from agent.usecases.waves import Wave
 from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
-from slackbot.slack_api.client import SlackClient
-from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.connection import SlackConnection
 from slackbot.slack_api.openid import OpenID
-from slackbot.slack_api.permalinks import Permalinks
 from slackbot.web.http.places import Places
 from slackbot.web.http.problems import retry_later
 from slackbot.web.http.watch import ChangeWatch
@@ -71,16 +69,6 @@ class RequestSnapshots:
             raise
         for request_id, future in asked.items():
             future.set_result(found.get(request_id))
-
-
-@dataclass(frozen=True, slots=True)
-class SlackConnection:
-    """Exists once Slack has identified us."""
-
-    team_id: str
-    directory: Directory
-    client: SlackClient
-    permalinks: Permalinks
 
 
 @dataclass(frozen=True)

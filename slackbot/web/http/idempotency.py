@@ -16,9 +16,6 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Header, Request, Response
-from joserfc import jwe
-from joserfc.errors import JoseError
-from joserfc.jwk import OctKey
 
 from agent.database.failure_log import log_failure
 from agent.database.pools import Database
@@ -74,7 +71,7 @@ async def _first(request: Request, handle: Handle, db: Database, begun: Reservat
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
         content = None
         if not getattr(request.state, "has_secret", False):
-            content = jwe.encrypt_compact(_ENCRYPTION, bytes(response.body), _encryption_key(request, key))
+            content = _encrypted(bytes(response.body), request, key)
         kept = StoredResponse(response.status_code, content, headers)
         await _log_errors(idempotency.store_response(db, begun, kept))
     else:
@@ -90,19 +87,33 @@ async def _log_errors(work: Awaitable[None]) -> None:
         log_failure("a response was not stored", error, action="http.reply_not_kept")
 
 
-def _again(kept: StoredResponse, encryption: OctKey) -> Response:
+# Loading cryptography takes 10 MB, and few programs send the header.
+
+
+def _encrypted(content: bytes, request: Request, key: str) -> str:
+    from joserfc import jwe  # noqa: PLC0415 - see above
+    from joserfc.jwk import OctKey  # noqa: PLC0415
+
+    return jwe.encrypt_compact(_ENCRYPTION, content, OctKey.import_key(_encryption_key(request, key)))
+
+
+def _again(kept: StoredResponse, encryption: bytes) -> Response:
     """Raises ProblemRaised (422) if the response belongs to another API key of this name."""
+    from joserfc import jwe  # noqa: PLC0415 - see above
+    from joserfc.errors import JoseError  # noqa: PLC0415
+    from joserfc.jwk import OctKey  # noqa: PLC0415
+
     try:
-        content = jwe.decrypt_compact(str(kept.content), encryption).plaintext
+        content = jwe.decrypt_compact(str(kept.content), OctKey.import_key(encryption)).plaintext
     except (JoseError, ValueError):
         raise _used_before() from None
     headers = {**kept.headers, _REPLAYED: "true"}
     return Response(content, kept.status, headers=headers, media_type="application/json")
 
 
-def _encryption_key(request: Request, key: str) -> OctKey:
+def _encryption_key(request: Request, key: str) -> bytes:
     """Derived from the caller's API key, for this response only."""
-    return OctKey.import_key(_derived(request, f"{HEADER}: {key}"))
+    return _derived(request, f"{HEADER}: {key}")
 
 
 def _derived(request: Request, purpose: str) -> bytes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
+from uuid import UUID
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from agent.domain.api_keys import Principal
 from slackbot.web.http.api_keys import Reader
@@ -15,6 +17,9 @@ from slackbot.web.http.problems import retry_later
 
 WAIT = 5.0
 """Seconds to wait for an earlier list."""
+
+Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
+After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the previous page.")]
 
 
 @asynccontextmanager

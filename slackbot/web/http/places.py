@@ -18,14 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from slackbot.web.http.metrics import WAITS_CUT_SHORT
 from slackbot.web.http.problems import ProblemRaised, retry_later
-
-SHARE = 2
-
-
-def share_of(most: int) -> int:
-    """Places of a key while no other one holds any."""
-    return SHARE * most // (SHARE + 1)
-
+from slackbot.web.http.shares import SHARE
 
 SOONEST, LATEST = 5.0, 60.0
 """Seconds after which a call that was cut short may come again."""

@@ -84,7 +84,7 @@ async def test_calls_of_one_pause_are_decided_each_by_itself(actors: Desk, agent
     assert gathered is not None
 
     async def waits() -> bool:
-        return actors.site.service._places.held == 1
+        return actors.site.service.web.places.held == 1
 
     await until(waits)
     await agent.decide(asked)

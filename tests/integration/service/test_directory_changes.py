@@ -23,7 +23,7 @@ APPROVERS = ["S0FINANCE"]
 
 def directory_of(service: Service) -> Directory:
     assert service.slack.parts is not None
-    return service.slack.parts.directory
+    return service.slack.parts.connection.directory
 
 
 async def has_role(service: Service) -> bool:

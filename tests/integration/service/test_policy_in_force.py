@@ -43,6 +43,7 @@ async def test_every_process_follows_the_policy_that_is_applied(http_house: Hous
         drain = worker.slack.parts.drain if worker.slack.parts else None
         return bool(
             drain is not None
+            and worker._scheduler is not None
             and drain._admin is not None
             and (drain._admin.channel_id, drain._cards_per_minute) == ("C0AGENTS", 3)
             and (worker._scheduler.policy.defaults.cards_per_minute, door._services.policies.seen) == (3, 2)

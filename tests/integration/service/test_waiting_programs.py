@@ -55,7 +55,7 @@ async def approved(house: House, script: Path, environment: dict[str, str]) -> t
     assert process.stderr is not None
     card = await house.card()
     link = (
-        await house.services[0].slack.parts.ctx.client.chat_getPermalink(  # type: ignore[union-attr]
+        await house.services[0].slack.parts.connection.client.chat_getPermalink(  # type: ignore[union-attr]
             channel=card["channel"], message_ts=card["ts"]
         )
     )["permalink"]

@@ -46,7 +46,7 @@ def _query(dependant: Dependant) -> Iterator[str]:
 
 
 def application_of(service: Service) -> FastAPI:
-    return cast("FastAPI", service._http._server.config.app)
+    return cast("FastAPI", service.web.http._server.config.app)
 
 
 def mounted(service: Service) -> list[Mounted]:

@@ -7,17 +7,15 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from aiohttp import web
 
 from agent.database.pools import Database
 from agent.domain.webhook_urls import networks
 from slackbot.outbound.mail import Mailer
-from slackbot.outbound.sender import OutboundSender
+from slackbot.outbound.sender import OutboundContext, OutboundSender
 from slackbot.outbound.signed_post import WebhookPoster
-from slackbot.web.http.context import WebContext
-from slackbot.web.http.watch import ChangeWatch
 
 LOOPBACK = networks("127.0.0.0/8")
 PUBLIC_URL = "https://signoff.example"
@@ -27,15 +25,8 @@ def a_sender(
     db: Database, mailer: Mailer | None = None, public_url: str | None = PUBLIC_URL
 ) -> OutboundSender:
     """A sender of a service that has not reached Slack yet."""
-    site = WebContext(
-        db=db,
-        services=cast("Any", None),
-        votes=cast("Any", None),
-        slack_or_none=lambda: None,
-        watch=ChangeWatch(db),
-        public_url=public_url,
-    )
-    return OutboundSender(site, WebhookPoster(LOOPBACK), mailer)
+    ctx = OutboundContext(db, lambda: None, public_url)
+    return OutboundSender(ctx, WebhookPoster(LOOPBACK), mailer)
 
 
 @dataclass

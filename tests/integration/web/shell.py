@@ -124,7 +124,8 @@ class Shell:
     def ctx(self) -> ListenerContext:
         parts = self.site.service.slack.parts
         assert parts is not None
-        return parts.ctx
+        assert parts.listening is not None
+        return parts.listening.ctx
 
     async def view(self, request: str) -> RequestView:
         async with self.site.db.connection() as connection:

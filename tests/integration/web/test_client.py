@@ -612,7 +612,7 @@ async def test_a_service_with_many_waiting_callers_is_asked_again(
 ) -> None:
     """Answered early, the client asks again after the time that it is told, no sooner, and gets the decision."""
     monkeypatch.setattr(places, "SOONEST", 1.0)
-    monkeypatch.setattr(site.service._places, "most", 0)
+    monkeypatch.setattr(site.service.web.places, "most", 0)
     counted = WAITS_CUT_SHORT._value.get
     before, began = counted(), monotonic()
     running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, timeout=60))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from slackbot.web.http.places import share_of
+from slackbot.web.http.shares import share_of
 from tests.integration.service.conftest import until
 from tests.integration.web.crowds import WAYS, Streams, Town, town, waits
 

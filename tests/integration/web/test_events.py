@@ -148,7 +148,7 @@ async def test_a_stop_ends_streams_and_waits_at_once(service: Living) -> None:
     async with stream(grace) as feed:
         waiting = asyncio.create_task(asker.get("/pending/r-1?wait=60"))
         ended = asyncio.create_task(feed.next())
-        await seen(lambda: service.service._watch.waiting >= 2)
+        await seen(lambda: service.service.web.watch.waiting >= 2)
         began = time.monotonic()
         await service.service.stop()
         assert time.monotonic() - began < 10

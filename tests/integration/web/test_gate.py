@@ -398,7 +398,7 @@ async def test_it_goes_on_waiting_beside_many_others(
 ) -> None:
     """A service that answers its waits at once is asked again, and the command runs when people approved it."""
     monkeypatch.setattr(places, "SOONEST", 1.0)
-    monkeypatch.setattr(site.service._places, "most", 0)
+    monkeypatch.setattr(site.service.web.places, "most", 0)
     before = WAITS_CUT_SHORT._value.get()
     started = gate(*DEPLOY, "--", "sh", "-c", SHOWS)
     request = await gate.request()

@@ -222,10 +222,10 @@ async def test_a_wait_for_several_takes_one_place(site: Street, monkeypatch: pyt
     waiting = asyncio.create_task(program.get("/pending", params={"id": ids, "wait": 30}))
 
     async def held() -> bool:
-        return site.service._places.held == 1
+        return site.service.web.places.held == 1
 
     await until(held)
-    monkeypatch.setattr(site.service._places, "most", 0)
+    monkeypatch.setattr(site.service.web.places, "most", 0)
     refused = await program.get("/pending", params={"id": ids, "wait": 30})
     assert (refused.status_code, len(refused.json()["items"])) == (200, 3)
     assert int(refused.headers["Retry-After"]) >= 1

@@ -19,7 +19,7 @@ from agent.store import views
 from agent.usecases import requests, webhooks
 from slackbot import settings
 from slackbot.settings import SettingsError
-from slackbot.web import HttpServer
+from slackbot.web.http.server import HttpServer
 from slackbot.web.http.service_metrics import ProcessPart, ServiceMetrics
 from tests.integration.asking import ADA, ask, write
 from tests.integration.service.conftest import a_house, until

@@ -65,7 +65,7 @@ async def test_two_strangers_hold_up_nobody(site: Street) -> None:
     """
     program, grace = await site.program(), await site.reviewer()
     assert (await program.ask("r-0")).status_code == 201
-    open_now = site.service._http._server.server_state.connections
+    open_now = site.service.web.http._server.server_state.connections
     async with stranger(site.service.port) as one, stranger(site.service.port) as other:
         for number in range(1, 5):
             await asyncio.gather(one.says(HEAD, 100), other.says(PROMISE, 100))
