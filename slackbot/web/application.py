@@ -30,6 +30,7 @@ from slackbot.web.http.bodies import MAX_BODY_BYTES, refuse_unstorable
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.head import HeadAsGet
 from slackbot.web.http.late_refusals import LateRefusals
+from slackbot.web.http.long_polls import WaitingApplication
 from slackbot.web.http.metrics import HTTP_REQUESTS, SERVER_ERRORS
 from slackbot.web.http.problems import ProblemRaised
 from slackbot.web.inbox import sign_in
@@ -46,7 +47,7 @@ _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 
 def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     """Our routes, after `more` (Slack's events, health), which are then not matched against the whole API first."""
-    app = FastAPI(
+    app = WaitingApplication(
         title="Signoff",
         version=API_VERSION,
         openapi_url=None,  # `openapi.py` has the route

@@ -35,6 +35,7 @@ from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.head import is_head
 from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.long_polls import LongPoll, Waiting, waited
 from slackbot.web.http.one_list import After, Limit, one_list
 from slackbot.web.http.problems import ProblemRaised, documented, invalid
 
@@ -137,29 +138,34 @@ async def list_requests(
         return page(await reviews(ctx, found, principal), listed.next)
 
 
-@router.get("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
+@router.get(
+    "/pending/{request_id}", response_model=ReviewOut, responses=documented(401, 403, 404, 409, 422, 429, 503)
+)
 async def read_request(
     request: Request,
     request_id: RequestId,
     principal: Reader,
     response: Response,
     wait: Wait = 0,
-) -> ReviewOut:
+) -> ReviewOut | Waiting:
     """The current state of a request; with `wait`, as soon as it no longer waits.
 
     A request that still waits comes at once, with `Retry-After`, when the key has as many calls waiting as the service
     allows: ask again after that time.
     """
-    ctx = web_context(request)
-    view: RequestView | None = await request_lookup.find_visible_request(ctx, principal, request_id)
-    if view is not None and wait and view.status is RequestStatus.WAITING:
-        waited, view = (view.id, view.recorded), None  # thousands may wait: free the view, it is read again
-        with ctx.places.place(request, principal.name) as place:
-            view = await _decided(ctx, *waited, wait if place.granted else 0)
-        if view is not None and view.status is RequestStatus.WAITING:
-            place.cut_short(response, stopping=ctx.watch.closing)
+    ctx, poll = web_context(request), waited(request)
+    view: RequestView | None
+    if poll is None:
+        view = await request_lookup.find_visible_request(ctx, principal, request_id)
+    else:  # it was visible when the wait began
+        view = await ctx.snapshots.get(poll.request_id)
     if view is None:
         raise request_lookup.not_found()
+    if wait and view.status is RequestStatus.WAITING:
+        poll = poll or LongPoll(view.id, time.monotonic() + wait, ctx.places.place(request, principal.name))
+        if poll.goes_on(view.recorded):
+            return Waiting(poll, ctx.watch.request)
+        poll.place.cut_short(response, stopping=ctx.watch.closing)
     shown = view if is_head(request) else await _handed_over(ctx, principal, view)
     return await review(ctx, shown, principal)
 
@@ -184,19 +190,6 @@ async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) ->
     now = await _again(ctx, view)
     if now.status is not RequestStatus.CANCELLED:
         raise Conflict(f"the request is already {now.status}; there is nothing to withdraw")
-
-
-async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:
-    """None after ``seconds``. Holds no resources while waiting."""
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        now = await ctx.watch.request(request_id, recorded, left)
-        view = await ctx.snapshots.get(request_id)
-        if now == str(recorded) or view is None or view.status is not RequestStatus.WAITING:
-            return view
-        recorded = view.recorded
-        del view
-    return await ctx.snapshots.get(request_id)
 
 
 async def _all_decided(ctx: WebContext, opener: str | None, ids: Sequence[UUID], seconds: float) -> bool:

@@ -74,23 +74,23 @@ def _too_many(words: str) -> ProblemRaised:
 class HeldPlace:
     """One call's place, if its key has room: ``granted``. Given back when the call or its connection ends."""
 
-    __slots__ = ("_name", "_places", "_request", "granted")
+    __slots__ = ("_name", "_places", "_state", "granted")
 
     def __init__(self, places: Places, request: Request, name: str) -> None:
-        self._places, self._request, self._name = places, request, name
+        self._places, self._state, self._name = places, request.scope["state"], name
         self.granted = False
 
     def take(self) -> Self:
         if self._places.has_room(self._name):
             self._places._add(self._name, 1)  # noqa: SLF001 - its own
-            self._request.state.place = self
+            self._state["place"] = self
             self.granted = True
         return self
 
     def give_back(self) -> None:
         """May be called again."""
-        if getattr(self._request.state, "place", None) is self:
-            self._request.state.place = None
+        if self._state.get("place") is self:
+            self._state["place"] = None
             self._places._add(self._name, -1)  # noqa: SLF001 - its own
 
     def __enter__(self) -> Self:
