@@ -130,11 +130,34 @@ def _least_missed(connections: list[GuardedProtocol], number: int) -> Iterator[G
         yield max(by_owner.values(), key=len).popleft()
 
 
+class _Pipeline(list[Any]):
+    """Calls sent ahead: a deque, which uvicorn has here, takes 760 bytes of each connection while empty."""
+
+    def appendleft(self, call: Any) -> None:
+        self.insert(0, call)
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """Responses may take any time to begin. Known callers may also read them slowly, until the connection closes."""
 
+    # Up to 30 attributes beside these, instances share the keys of their dictionaries.
+    __slots__ = (
+        "_armed",
+        "_crowd",
+        "_deadline",
+        "_half_read",
+        "_head",
+        "_limits",
+        "_message",
+        "_reading",
+        "_running",
+        "_unread",
+        "quiet_since",
+    )
+
     def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, crowd: Crowd, **more: Any) -> None:
         super().__init__(**more)
+        self.pipeline = cast("Any", _Pipeline())
         self.scope = cast("Any", {"state": {}})  # until a request begins
         self._limits = limits
         self._half_read = half_read

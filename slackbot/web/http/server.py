@@ -7,7 +7,7 @@ import errno
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, cast
 
@@ -24,6 +24,9 @@ DEFAULT_LIMITS = ConnectionLimits()
 BACKLOG = 2048
 AT_ONCE = 32
 """Connections accepted before those that leave are closed: the reserve of open files covers them."""
+
+TICK = 1.0
+"""Seconds for which a response's `Date` is kept."""
 
 PAUSE = 0.1
 """Seconds until connections are accepted again, where none can be."""
@@ -85,7 +88,7 @@ class HttpServer:
         return self._task is not None and not self._task.done() and self._server.started
 
     async def stop(self) -> None:
-        self._server.should_exit = True
+        self._server.leave()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -96,6 +99,18 @@ class _Server(uvicorn.Server):
     def __init__(self, crowd: Crowd, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._crowd = crowd
+        self._leaving = asyncio.Event()
+
+    def leave(self) -> None:
+        self.should_exit = True
+        self._leaving.set()
+
+    async def main_loop(self) -> None:
+        """Wake up each second for the header `Date`, not ten times; leave at once."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK):
+                    await self._leaving.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

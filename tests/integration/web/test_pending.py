@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from types import SimpleNamespace
+from types import CoroutineType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -232,6 +232,31 @@ async def test_a_wait_for_several_takes_one_place(site: Street, monkeypatch: pyt
     for each in ids:
         await (await site.reviewer()).decides(each)
     assert "Retry-After" not in (await waiting).headers
+
+
+async def test_a_waiting_program_holds_no_frames_of_its_route(site: Street) -> None:
+    """While a program waits for its request, framework and route have ended; the decision still comes to it."""
+    program = await site.program()
+    request = (await program.ask()).json()["id"]
+    waiting = asyncio.create_task(program.get(f"/pending/{request}", params={"wait": 30}))
+
+    async def waits() -> bool:
+        return site.service.web.places.held == site.service.web.watch.waiting == 1
+
+    await until(waits)
+    frames = {name for task in asyncio.all_tasks() for name in _frames(task)}
+    assert any(name.endswith("http/long_polls.py") for name in frames)
+    assert not [name for name in frames if name.endswith(("fastapi/routing.py", "api/pending.py"))]
+    await (await site.reviewer()).decides(request)
+    assert (await waiting).json()["status"] == "approved"
+    assert site.service.web.places.held == 0
+
+
+def _frames(task: asyncio.Task[Any]) -> Iterator[str]:
+    waited: Any = task.get_coro()
+    while isinstance(waited, CoroutineType):
+        yield waited.cr_code.co_filename
+        waited = waited.cr_await
 
 
 async def test_a_list_of_named_requests_has_only_what_the_key_may_see(site: Street) -> None:
