@@ -111,6 +111,12 @@ class RequestOrder(StrEnum):
     ASKED = "asked"
 
 
+def search_marks(checkpoint_id: str, channel_id: str, risk: Risk | None) -> list[str]:
+    """Stored beside a request's words for the filters of lists. No typed word begins with a sign."""
+    given = (("_c", checkpoint_id), ("_h", channel_id), ("_r", risk.value if risk else ""))
+    return [name + value for name, value in given if value]
+
+
 @dataclass(frozen=True, slots=True)
 class RequestFilter:
     """None and the empty text match all.

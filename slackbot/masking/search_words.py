@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent.domain.request_list import search_marks
 from agent.domain.request_view import RequestView
 from signoff.values import Person
 from slackbot.masking.views import clean_view, work_for
@@ -29,7 +30,7 @@ async def words_of_request(view: RequestView) -> list[str]:
     """The most significant first; masked values are left out."""
     with work_for("search"):  # in its turn: nobody waits
         clean = await clean_view(view)
-    words: dict[str, None] = {}
+    words = dict.fromkeys(search_marks(view.checkpoint_id, view.channel_id, view.risk))
     for part in _texts(clean):
         words.update(dict.fromkeys(search_words(part)))
         if len(words) > MAX_WORDS:

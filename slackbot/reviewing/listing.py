@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -23,17 +23,25 @@ from signoff.values import Person
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_lines, clean_runs, hidden_values
 from slackbot.reviewing.visibility import (
+    Audience,
     ReviewerScope,
     reviewer_scope,
     seen_audiences,
     visible_audiences,
-    visible_lines,
     visible_runs,
 )
 from slackbot.slack_api.directory import Directory
 
 T = TypeVar("T")
 Line = TypeVar("Line", bound=RequestLine)
+
+
+class _Found(Audience, Protocol):
+    @property
+    def own(self) -> bool: ...
+
+
+Found = TypeVar("Found", bound=_Found)
 
 BATCH = 100
 MAX_BATCHES = 5
@@ -42,8 +50,8 @@ MAX_BATCHES = 5
 MAX_COUNTED = 200
 """Keeps counts quick."""
 
-EVERY_ONE = 1_000_000_000
-"""For exact counts."""
+MAX_EXACT = 2_000
+"""For exact counts, which follow the page."""
 
 MAX_CHOICES = 200
 """Latest requests that supply the choices of a filter."""
@@ -128,7 +136,21 @@ class PersonalLists:
         *,
         batches: int = MAX_BATCHES,
     ) -> ListPage[HistoryLine]:
-        return await self._visible(self._fetch(kind, wanted, order), at, size, batches)
+        found: list[UUID] = []
+        after = at.after
+        for limit in (2 * (size + 1), *[BATCH * batches] * bool(batches)):
+            batch = await self.db.read(
+                views.found_for, self.person, kind, wanted, order, limit=limit, after=after
+            )
+            found += [each.id for each in await self._shown(batch)]
+            after = batch[-1].id if batch else after
+            if len(found) > size or (len(batch) < limit and not any(each.cut for each in batch)):
+                after = None
+                break
+        lines = await self.db.read(views.history_lines, found[: size + 1])
+        if after is None:
+            return await self._page(lines, at, size)
+        return ListPage(await self._clean(lines), at.back, at.forward(after))
 
     async def count(self, kind: RequestKind, wanted: RequestFilter, at_most: int = MAX_COUNTED) -> Count:
         """The number on all pages of `found`."""
@@ -148,8 +170,7 @@ class PersonalLists:
 
     async def choices(self, kind: RequestKind) -> FilterChoices:
         found = await self.db.read(views.filter_choices, self.person, kind, MAX_CHOICES)
-        seen = await visible_audiences(self.directory, self.person, found)
-        shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
+        shown = await self._shown(found)
         return FilterChoices(
             sorted({agent for each in shown for agent in each.agents}),
             sorted({checkpoint for each in shown for checkpoint in each.checkpoints}),
@@ -225,36 +246,13 @@ class PersonalLists:
     ) -> tuple[list[views.AudienceCount], bool]:
         """Also returns whether there are more."""
         found = await self.db.read(views.audience_counts, self.person, kind, wanted, at_most + 1)
+        more = sum(each.number for each in found) > at_most or any(each.cut for each in found)
+        return await self._shown(found), more
+
+    async def _shown(self, found: Sequence[Found]) -> list[Found]:
+        """Those that this person may see."""
         seen = await visible_audiences(self.directory, self.person, found)
-        shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
-        return shown, sum(each.number for each in found) > at_most
-
-    def _fetch(
-        self, kind: RequestKind, wanted: RequestFilter, order: RequestOrder
-    ) -> Callable[[UUID | None, int], Awaitable[Sequence[HistoryLine]]]:
-        async def fetch(after: UUID | None, limit: int) -> Sequence[HistoryLine]:
-            return await self.db.read(
-                views.found_requests, self._team, kind, wanted, order, limit=limit, after=after
-            )
-
-        return fetch
-
-    async def _visible(
-        self,
-        fetch: Callable[[UUID | None, int], Awaitable[Sequence[Line]]],
-        at: Cursor,
-        size: int,
-        batches: int,
-    ) -> ListPage[Line]:
-        found: list[Line] = []
-        after = at.after
-        for limit in (2 * (size + 1), *[BATCH] * batches):
-            batch = await fetch(after, limit)
-            found += await visible_lines(self.directory, self.person, batch)
-            if len(found) > size or len(batch) < limit:
-                return await self._page(found, at, size)
-            after = batch[-1].id
-        return ListPage(await self._clean(found), at.back, at.forward(after) if after else None)
+        return [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
 
     async def _page(
         self, found: Sequence[Line], at: Cursor, size: int, count: Count | None = None

@@ -20,7 +20,7 @@ from sqlalchemy import text
 from agent.database.pools import Database
 from agent.database.transaction import Connection
 from agent.domain.limits import Limit, Use
-from agent.domain.request_list import RequestFilter, RequestKind
+from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from agent.store import call_locks, limits, report_locks, run_leases, views, vote_locks
 from tests.integration.asking import GRACE, ask
 
@@ -96,6 +96,20 @@ async def _inbox(connection: Connection, request_id: UUID) -> object:
     return await views.found_requests(connection, GRACE.team_id, RequestKind.DECIDED, limit=12)
 
 
+async def _history(connection: Connection, request_id: UUID) -> object:
+    """What a page of the history reads, without filters, for a checkpoint, and for a word."""
+    name = f"checkpoint{next(_numbers) % 3}"
+    for kind, wanted in (
+        (RequestKind.DECIDED, RequestFilter()),
+        (RequestKind.DECIDED, RequestFilter(checkpoint_id=name)),
+        (RequestKind.ANY, RequestFilter(words=(name,))),
+    ):
+        await views.found_for(connection, GRACE, kind, wanted, RequestOrder.NEWEST, limit=52)
+        await views.audience_counts(connection, GRACE, kind, wanted, 201)
+    await views.filter_choices(connection, GRACE, RequestKind.DECIDED, 200)
+    return await views.history_lines(connection, [request_id])
+
+
 @pytest.fixture
 async def fresh(database_url: str) -> AsyncIterator[Database]:
     """The database with connections that have planned nothing yet."""
@@ -105,7 +119,19 @@ async def fresh(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.mark.parametrize(
     "read",
-    [_one, _several, _ballot, _ballots, _calls_to_claim, _reports, _leases, _turns, _limits, _inbox],
+    [
+        _one,
+        _several,
+        _ballot,
+        _ballots,
+        _calls_to_claim,
+        _reports,
+        _leases,
+        _turns,
+        _limits,
+        _inbox,
+        _history,
+    ],
     ids=[
         "a view",
         "views",
@@ -117,6 +143,7 @@ async def fresh(database_url: str) -> AsyncIterator[Database]:
         "turns",
         "limits",
         "an inbox",
+        "a history",
     ],
 )
 async def test_a_plan_is_kept(fresh: Database, owner: psycopg.Connection[Any], read: Read) -> None:

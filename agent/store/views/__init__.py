@@ -27,7 +27,9 @@ from agent.store.views.request_lists import (
     AudienceCount,
     audience_counts,
     filter_choices,
+    found_for,
     found_requests,
+    history_lines,
     requests_of,
 )
 from agent.store.views.requests import (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import (
     Boolean,
     Column,
     ColumnElement,
+    Select,
     Text,
     and_,
     any_,
@@ -23,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSQUERY
 
 from agent.domain.request import RequestStatus
-from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
+from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder, search_marks
 from agent.domain.run import CallState
 from agent.store.tables import (
     approval_request,
@@ -43,28 +45,38 @@ EVERYTHING = RequestFilter()
 MAX_FOUND = 10_000
 """The newest found by words."""
 
+MARKED = frozenset({"checkpoint", "channel", "risk"})
+"""Filters that marks beside the stored words of a request answer."""
+
+BY_IDS = frozenset({"first_id", "together", "form", "in_doubt"})
+"""Filters whose requests are looked up first, because they are few."""
+
 _OF_KIND: Mapping[RequestKind, ColumnElement[bool]] = {
     RequestKind.WAITING: and_(request.c.status == RequestStatus.WAITING, of_team),
     RequestKind.DECIDED: and_(request.c.decided_at.is_not(None), of_team),
     RequestKind.ANY: of_team,
 }
-# Newest first and limited, so that very common words end early. PostgreSQL takes an array for short, so it looks
-# these up instead of walking through all others.
-_HAVE_WORDS = (
-    select(request_search.c.request_id)
-    .where(request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)))
-    .order_by(request_search.c.request_id.desc())
-    .limit(MAX_FOUND)
-)
+
+
+def _one_of(found: Select[tuple[UUID]]) -> ColumnElement[bool]:
+    """PostgreSQL takes an array for short, so it looks these up instead of walking through all others."""
+    return request.c.id == any_(func.array(found.scalar_subquery()))
+
+
+def _matches(name: str) -> ColumnElement[bool]:
+    return request_search.c.words.op("@@")(cast(bindparam(name, type_=Text), TSQUERY))
+
+
+_HAVE_WORDS = select(request_search.c.request_id).where(_matches("words"))
 _decider = (bindparam("decider_team", type_=Text), bindparam("decider_user", type_=Text))
 _voter = (bindparam("voter_team", type_=Text), bindparam("voter_user", type_=Text))
 
 
 def _of_form(name: str, *voted: ColumnElement[bool]) -> ColumnElement[bool]:
-    return exists().where(vote.c.request_id == request.c.id, vote.c.together == bindparam(name), *voted)
+    return _one_of(select(vote.c.request_id).where(vote.c.together == bindparam(name), *voted))
 
 
-_DIGITS = func.replace(cast(request.c.id, Text), "-", "")
+_like = approval_request.alias("like")
 _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "agent": request.c.agent == bindparam("agent"),
     "channel": request.c.channel_id == bindparam("channel"),
@@ -86,16 +98,20 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     ),
     "together": _of_form("together"),
     "form": _of_form("form", vote.c.team_id == _voter[0], vote.c.user_id == _voter[1]),
-    "first_id": and_(
-        request.c.id.between(bindparam("first_id"), bindparam("last_id")),
-        _DIGITS.regexp_match(bindparam("id_pattern", type_=Text)),
+    "first_id": _one_of(
+        select(_like.c.id)
+        .where(_like.c.id.between(bindparam("first_id"), bindparam("last_id")))
+        .where(
+            func.replace(cast(_like.c.id, Text), "-", "").regexp_match(bindparam("id_pattern", type_=Text))
+        )
+        .order_by(_like.c.id.desc())
+        .limit(MAX_FOUND)
     ),
-    "in_doubt": exists().where(
-        execution.c.request_id == request.c.id,
-        execution.c.call_id == tool_call.c.id,
-        tool_call.c.state == CallState.IN_DOUBT,
-    )
-    == bindparam("in_doubt", type_=Boolean),
+    "in_doubt": _one_of(
+        select(execution.c.request_id)
+        .join(tool_call, tool_call.c.id == execution.c.call_id)
+        .where(tool_call.c.state == CallState.IN_DOUBT)
+    ),
     "requester_user": and_(
         request.c.requester_team_id == bindparam("requester_team"),
         request.c.requester_user_id == bindparam("requester_user"),
@@ -103,7 +119,15 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "principal": request.c.principal == bindparam("principal"),
     "risk": request.c.risk == bindparam("risk", type_=risk),
     "status": request.c.status == bindparam("status"),
-    "words": request.c.id == any_(func.array(_HAVE_WORDS.scalar_subquery())),
+    # Newest first and limited, so that very common words end early.
+    "words": _one_of(_HAVE_WORDS.order_by(request_search.c.request_id.desc()).limit(MAX_FOUND)),
+}
+_HAS_WORDS = exists(_HAVE_WORDS.where(request_search.c.request_id == request.c.id).correlate(request))
+_MARKED = select(request_search.c.request_id).where(_matches("marks"))
+# A typed word's requests are limited; those of a checkpoint, channel or risk are all listed.
+_IS_MARKED = {
+    True: _one_of(_MARKED.order_by(request_search.c.request_id.desc()).limit(MAX_FOUND)),
+    False: _one_of(_MARKED),
 }
 
 
@@ -124,7 +148,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "folded": wanted.folded,
         "form": wanted.together if voter else None,
         "group": wanted.group or None,
-        "in_doubt": wanted.in_doubt,
+        "in_doubt": wanted.in_doubt or None,
         "person_team": person.team_id if person else None,
         "person_user": person.user_id if person else None,
         "principal": f"key:{wanted.key}" if wanted.key else None,
@@ -137,9 +161,17 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "until": wanted.until,
         "voter_team": voter.team_id if voter else None,
         "voter_user": voter.user_id if voter else None,
-        "words": " & ".join(_any_of(word, wanted) for word in wanted.words if word.isalnum()) or None,
+        "words": " & ".join(typed := [_any_of(word, wanted) for word in wanted.words if word.isalnum()])
+        or None,
     }
+    marks = search_marks(wanted.checkpoint_id, wanted.channel_id, wanted.risk)
+    given["marks"] = " & ".join([*typed, *map(_quoted, marks)]) or None
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _quoted(mark: str) -> str:
+    """A lexeme of a tsquery."""
+    return "'" + mark.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _any_of(word: str, wanted: RequestFilter) -> str:
@@ -151,12 +183,30 @@ def _any_of(word: str, wanted: RequestFilter) -> str:
 
 def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
     """Return the conditions of a list of this kind for the filters that are named."""
-    found = [_OF_KIND[kind], *(condition for name, condition in _CONDITIONS.items() if name in names)]
+    return [*range_of(kind, names), *(each for name, each in _CONDITIONS.items() if name in names)]
+
+
+def range_of(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
+    """Of those conditions, the ones that the index has in which the kind's requests are in order of time."""
+    found = [_OF_KIND[kind]]
     if "since" in names:
         found.append(time_of(kind) >= bindparam("since"))
     if "until" in names:
         found.append(time_of(kind) < bindparam("until"))
     return found
+
+
+def one_by_one(names: frozenset[str]) -> list[ColumnElement[bool]]:
+    """The conditions beside the range, to look at one request after the other."""
+    found = [each for name, each in _CONDITIONS.items() if name in names - {"words"}]
+    return [*found, _HAS_WORDS] if "words" in names else found
+
+
+def through_index(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
+    """All conditions, with those that words answer asked of the index of words."""
+    if not names & MARKED:
+        return conditions(kind, names)
+    return [*conditions(kind, names - {"words"}), _IS_MARKED["words" in names]]
 
 
 def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any], ...]:

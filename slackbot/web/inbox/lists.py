@@ -31,7 +31,7 @@ from slackbot.cards import Names, parse_id
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view
 from slackbot.masking.search_words import search_words
-from slackbot.reviewing.listing import EVERY_ONE, PersonalLists
+from slackbot.reviewing.listing import MAX_EXACT, PersonalLists
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
@@ -56,7 +56,7 @@ TOO_MANY = "There are too many to count now."
 
 
 class CountedList(StrEnum):
-    """A list of the inbox whose requests can be counted exactly."""
+    """A list of the inbox whose requests can be counted exactly, up to `MAX_EXACT`."""
 
     MINE = "mine"
     OTHERS = "others"
@@ -143,7 +143,7 @@ async def download(request: Request, who: Signed) -> Response:
 
 @router.get("/inbox/count/{name}")
 async def count(request: Request, who: Signed, name: CountedList) -> Response:
-    """The exact length of a list that the page counted in part. 503 after a few seconds."""
+    """The exact length, up to `MAX_EXACT`, of a list that the page counted in part. 503 after a few seconds."""
     ctx = web_context(request)
     try:
         async with asyncio.timeout(LONGEST_COUNT), ctx.exact_count:
@@ -158,10 +158,10 @@ async def _counted(ctx: WebContext, who: Visitor, request: Request, name: Counte
     if name is CountedList.HISTORY:
         query = ListQuery.of_history(request)
         alike = await _by_id(ctx, who, query)
-        return await lists.count(query.kind(), await _wanted(ctx, who, query, alike), EVERY_ONE)
+        return await lists.count(query.kind(), await _wanted(ctx, who, query, alike), MAX_EXACT)
     wanted = await _by_names(ctx, who, RequestKind.WAITING, ListQuery.of_waiting(request).read(ctx))
     count = lists.count_for_me if name is CountedList.MINE else lists.count_for_others
-    return await count(wanted, EVERY_ONE)
+    return await count(wanted, MAX_EXACT)
 
 
 async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> dict[str, Any]:
