@@ -5,7 +5,7 @@ The hash covers the canonical text of the original's event with the copy's ids, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, LiteralString
 
 import psycopg
@@ -24,12 +24,17 @@ _RFC3339 = """to_char({at} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"
 _SHA: LiteralString = "CROSS JOIN LATERAL (SELECT sha256(convert_to({text}, 'UTF8')) AS hash) AS {name}"
 
 
-def chains(connection: psycopg.Connection[Any], request_id: str) -> Iterator[sql.Composed]:
-    """Create events and heads for every row of the table ``copies``."""
+def chains(
+    connection: psycopg.Connection[Any], request_id: str, names: Mapping[str, str]
+) -> Iterator[sql.Composed]:
+    """Create events and heads for every row of the table ``copies``.
+
+    ``names``: its columns with more that differs, and what the original has there.
+    """
     row = connection.execute(_ORIGINAL, [request_id]).fetchone()
     if row is None:
         raise RuntimeError(f"there is no request {request_id}")
-    ids = dict(zip(("request", "run", "call", "terms"), row, strict=True))
+    ids = dict(zip(("request", "run", "call", "terms"), row, strict=True)) | dict(names)
     for kind in ("run", "request"):
         subject = f"{kind}:{ids[kind]}"
         events = connection.execute(_EVENTS, [subject]).fetchall()
@@ -51,7 +56,7 @@ def _chain(subject: str, events: list[Any], ids: dict[str, str]) -> Iterator[sql
         own = _copied(canonical_bytes(detail).decode(), ids)
         rows.append(
             sql.SQL("({}, {}, {}, {}, {}::jsonb, {}, {})").format(
-                seq, at, actor, event, own, previous, sql.Identifier(f"h{n}", "hash")
+                seq, at, _copied(actor, ids), event, own, previous, sql.Identifier(f"h{n}", "hash")
             )
         )
     computed = sql.SQL(" ").join(hashes)

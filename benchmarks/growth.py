@@ -1,7 +1,9 @@
-"""`python -m benchmarks.growth [--sizes 0,1000,…]`: how the service's times grow with the number of waiting requests.
+"""`python -m benchmarks.growth [--sizes 0,1000,…] [--decided 0,1000,…]`: how the service's times grow with the number
+of requests, waiting ones and decided ones.
 
 At each size the service is restarted on the same database and measured; DBOS has the given number of workflows waiting
-in `recv`. At the end everything becomes due at once, and a backlog of ready calls is drained.
+in `recv`. At the end everything becomes due at once, and a backlog of ready calls is drained. Decided requests have a
+database of their own, whose lists, searches and pages are read.
 """
 
 from __future__ import annotations
@@ -21,19 +23,28 @@ from agent.usecases import requests
 from benchmarks import deadlines, outage, report
 from benchmarks.counted import seconds, server_cpu
 from benchmarks.crowded import compared
+from benchmarks.decided import multiply_decided, originals
 from benchmarks.ground import ground, owner, take_back
 from benchmarks.look import WARM, Look, look
 from benchmarks.multitude import multiply, staff
+from benchmarks.reading import PAGES, read
 from benchmarks.report import Line
 from benchmarks.setting import APART, FULL, QUICK, Setting
 from benchmarks.side import BOT_TOKEN, Side
-from benchmarks.stats import median, ratio
+from benchmarks.stats import median, p99, ratio
 from benchmarks.votes import dbos, take
 from benchmarks.waiting import Row, Waiting, seed
 from signoff_demo.sandbox import SlackSandbox
 from signoff_demo.sandbox.workspace import demo_workspace
 
 SIZES = (0, 1_000, 10_000, 100_000, 1_000_000)
+QUICK_SIZES = (0, 1_000, 5_000)
+FULL_PAGES = 1_000
+"""Decided requests that fill each page, so that more of them need not make it slower."""
+
+READ_WITHIN = 30.0
+"""Milliseconds."""
+
 DUE = 500
 """Requests that one sweep expires."""
 
@@ -74,6 +85,43 @@ async def grow(setting: Setting, sizes: list[int]) -> dict[str, Any]:
         goal = ("<= 1.3 x none", slower.value <= 1.3)
         lines.append(Line(5, "vote -> tool, p50", middles[0], f"none: {middles[1]}", slower, *goal))
     return {"points": points, "lines": lines}
+
+
+async def decided(setting: Setting, sizes: list[int]) -> dict[str, Any]:
+    """Read the pages at each size, smallest first, and compare the last with the first that fills them."""
+    staff(setting.slack.workspace)
+    url = setting.ground.fresh("bench_decided")
+    await seed(url, setting.slack, 1)
+    of = await originals(setting.slack, url, setting.ground.home)
+    points: list[dict[str, Any]] = []
+    made = 0
+    for size in sizes:
+        begun = time.monotonic()
+        if size > made:
+            await multiply_decided(url, of, size - made, after=made)
+            made = size
+        built = time.monotonic() - begun
+        reading = await read(setting, url)
+        points.append(
+            {"decided": size, "built": built, "memory": reading.memory, "cpu": reading.cpu}
+            | {"bytes": await asyncio.to_thread(_bytes, url), "pages": reading.pages}
+        )
+        print(
+            f"{size:,} decided: {time.monotonic() - begun:.0f} s, {built:.0f} of it to make them", flush=True
+        )
+    full = [point for point in points if point["decided"] >= FULL_PAGES]
+    lines = [_page_line(name, full[-1], full[0]) for name in PAGES] if len(full) > 1 else []
+    return {"points": points, "lines": lines}
+
+
+def _page_line(name: str, many: dict[str, Any], few: dict[str, Any]) -> Line:
+    pages = many["pages"][name], few["pages"][name]
+    slower = ratio([pages[0]], [pages[1]], median)
+    at = [f"{median(each):.1f} ms (p99 {p99(each):.1f})" for each in pages]
+    met = median(pages[0]) <= READ_WITHIN and slower.value <= 1.3
+    goal = f"<= {READ_WITHIN:.0f} ms, <= 1.3 x"
+    what = f"{PAGES[name]}, {many['decided']:,} decided"
+    return Line(5, what, at[0], f"{few['decided']:,}: {at[1]}", slower, goal, met)
 
 
 async def _votes(setting: Setting, url: str, rows: Iterator[Row]) -> list[float]:
@@ -147,6 +195,10 @@ async def run(options: argparse.Namespace, command: str) -> None:
                 grown = await grow(setting, options.sizes)
                 content["points"] = grown["points"]
                 lines += grown["lines"]
+            if options.decided:
+                found = await decided(setting, options.decided)
+                content["decided"] = found["points"]
+                lines += found["lines"]
             if options.dbos:
                 content["dbos"] = await peer(setting, options.dbos)
             for wanted, measure in parts:
@@ -159,16 +211,19 @@ async def run(options: argparse.Namespace, command: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer samples at each size")
-    parser.add_argument(
-        "--sizes", type=_numbers, default=list(SIZES), help="waiting requests, with commas; '' for none"
-    )
+    parser.add_argument("--sizes", type=_numbers, help="waiting requests, with commas; '' for none")
+    parser.add_argument("--decided", type=_numbers, help="decided requests, with commas; '' for none")
     parser.add_argument(
         "--dbos", type=int, default=10_000, metavar="N", help="workflows that wait beside them"
     )
     parser.add_argument("--due", type=int, default=100_000, metavar="N", help="requests that are due at once")
     parser.add_argument("--ready", type=int, default=10_000, metavar="N", help="ready calls after an outage")
     options = parser.parse_args()
-    said = [f"--{name} {value}" for name, value in vars(options).items() if name != "quick"]
+    for name in ("sizes", "decided"):
+        if getattr(options, name) is None:
+            setattr(options, name, list(QUICK_SIZES if options.quick else SIZES))
+    given = {name: value for name, value in vars(options).items() if name != "quick"}
+    said = [f"--{name} {value if value != [] else repr('')}" for name, value in given.items()]
     command = " ".join(["python -m benchmarks.growth", *["--quick"] * options.quick, *said])
     asyncio.run(run(options, command.replace("[", "").replace("]", "").replace(", ", ",")))
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, LiteralString
 
 import psycopg
 
@@ -91,7 +92,9 @@ _PLACE = {
     "channel_id": "c.channel",
     "ts": "c.n || '.000100'",
 }
-_TABLES: dict[str, tuple[str, Mapping[str, str]]] = {
+Tables = Mapping[str, tuple[str, Mapping[str, str]]]
+
+_TABLES: Tables = {
     "agent_run": ("t.id = o.run_id", _RUN),
     "run_message": ("t.run_id = o.run_id", {"run_id": "c.run", "source_key": "NULL"}),
     "tool_call": ("t.run_id = o.run_id", {"id": "c.call", "run_id": "c.run", "created_at": "c.born"}),
@@ -117,25 +120,53 @@ def staff(workspace: SandboxWorkspace) -> None:
 
 
 def _multiply(url: str, request_id: str, count: int, after: int) -> None:
-    with owner(url) as connection:
-        # Referenced rows are copied too, so foreign keys and triggers need not be checked per row.
-        connection.execute("SET session_replication_role = replica")
+    with copying(url) as connection:
         if connection.info.server_version < 180000:
             connection.execute(_UUIDV7)
-        until, content = _terms(connection, request_id)
-        statements, links = list(_statements(connection)), list(chains(connection, request_id))
+        make = Copies(connection, request_id, _TABLES)
         last = after + count
         for first in range(after + 1, last + 1, CHUNK):
             with connection.transaction():
-                connection.execute(_IDS, {"first": first, "last": min(last, first + CHUNK - 1)})
-                connection.execute(_TERMS, {"content": content, "until": until})
-                for statement in statements:
-                    connection.execute(statement, {"request": request_id})
-                for link in links:
-                    connection.execute(link)
-                connection.execute("DROP TABLE copies")
+                make.chunk(_IDS, {"first": first, "last": min(last, first + CHUNK - 1)})
+
+
+@contextmanager
+def copying(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """Vacuums at the end."""
+    with owner(url) as connection:
+        # Referenced rows are copied too, so foreign keys and triggers need not be checked per row.
+        connection.execute("SET session_replication_role = replica")
+        yield connection
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")
+
+
+class Copies:
+    """Copies of one request. ``differs``: the columns that differ, by table, and ``names`` the same in events."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        request_id: str,
+        tables: Tables,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._request_id = request_id
+        self._until, self._content = _terms(connection, request_id)
+        self._statements = list(_statements(connection, tables))
+        self._links = list(chains(connection, request_id, names or {}))
+
+    def chunk(self, ids: LiteralString, given: Mapping[str, object]) -> None:
+        """``ids`` makes the table `copies`."""
+        connection = self._connection
+        connection.execute(ids, given)
+        connection.execute(_TERMS, {"content": self._content, "until": self._until})
+        for statement in self._statements:
+            connection.execute(statement, {"request": self._request_id})
+        for link in self._links:
+            connection.execute(link)
+        connection.execute("DROP TABLE copies")
 
 
 def _terms(connection: psycopg.Connection[Any], request_id: str) -> tuple[str, str]:
@@ -149,9 +180,9 @@ def _terms(connection: psycopg.Connection[Any], request_id: str) -> tuple[str, s
     return moment(until), json.dumps(terms.content)
 
 
-def _statements(connection: psycopg.Connection[Any]) -> Iterator[str]:
+def _statements(connection: psycopg.Connection[Any], tables: Tables) -> Iterator[str]:
     """Every table except the audit log's."""
-    for table, (belongs, differs) in _TABLES.items():
+    for table, (belongs, differs) in tables.items():
         rows = connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
             [table],

@@ -41,6 +41,18 @@ CURVES = {
     "home": "App Home",
 }
 
+READ = {
+    "history": "history",
+    "checkpoint": "one checkpoint",
+    "status": "rejected",
+    "common": "a common word",
+    "nowhere": "a word nowhere",
+    "runs": "runs",
+    "reports": "reports",
+    "inbox": "inbox",
+}
+READ_STYLES = [f"{marker}-" for marker in "osv^D<>x"]
+
 
 def votes(path: Path, title: str, latency: dict[str, Rounds], rates: dict[str, Rounds]) -> None:
     """Left: cumulative share of votes whose tool had started. Right: calls per second of each round."""
@@ -103,6 +115,21 @@ def growth(path: Path, title: str, points: Sequence[dict[str, Any]], peer: dict[
         share.set_ylim(0, max(3.0, *(point["idle"] for point in points)))
         lines = [*right.get_legend_handles_labels()[0], *share.get_legend_handles_labels()[0]]
         right.legend(handles=lines, fontsize=9, loc="lower right")
+        _save(figure, path, title)
+
+
+def reading(path: Path, title: str, points: Sequence[dict[str, Any]]) -> None:
+    """Medians of pages by number of decided requests."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.8))
+        (panel,) = [figure.subplots()]
+        sizes = [max(point["decided"], 1) for point in points]
+        for (name, label), style in zip(READ.items(), READ_STYLES, strict=True):
+            panel.plot(sizes, [median(point["pages"][name]) for point in points], style, label=label)
+        panel.set(title="median, milliseconds", xlabel="decided requests", xscale="log", ylim=(0, None))
+        panel.set_xticks(sizes, [f"{point['decided']:,}" for point in points], fontsize=9)
+        panel.minorticks_off()
+        panel.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
         _save(figure, path, title)
 
 

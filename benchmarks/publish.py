@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.database import locations
 from benchmarks import plots
+from benchmarks.reading import PAGES
 from benchmarks.scale_model import needs
 from benchmarks.stats import Ratio, median, p99
 
@@ -49,6 +50,10 @@ def growth(result: Result) -> None:
         title = "How the service grows with waiting requests"
         plots.growth(DOCS / "growth.svg", title, points, peer)
         text += f"![{title}](growth.svg)\n\n{_curves(points, peer)}\n\n"
+    if decided := result.get("decided"):
+        title = "How pages grow with decided requests"
+        plots.reading(DOCS / "decided.svg", title, decided)
+        text += f"![{title}](decided.svg)\n\n{_pages(decided)}\n\n"
     DOCS.joinpath("growth.md").write_text(text + _goals(result["lines"]))
 
 
@@ -108,6 +113,23 @@ def _curves(points: list[Result], peer: Result | None) -> str:
         )
     beside = f"DBOS, {peer['waiting']:,}" if peer else "DBOS"
     return _table(("waiting", *(f"{point['waiting']:,}" for point in points), beside), table)
+
+
+def _pages(points: list[Result]) -> str:
+    """CPU is that of the service and of PostgreSQL for one page."""
+    table = [
+        ["copies made, s", *(_number(point["built"]) for point in points)],
+        ["memory, MB", *(_number(point["memory"]) for point in points)],
+        ["database, MB", *(_number(point["bytes"] / 2**20) for point in points)],
+    ]
+    table += [
+        [
+            f"{what}: p50 / p99 ms; CPU ms",
+            *(f"{_pair(point['pages'].get(name))}; {_number(point['cpu'].get(name))}" for point in points),
+        ]
+        for name, what in PAGES.items()
+    ]
+    return _table(("decided", *(f"{point['decided']:,}" for point in points)), table)
 
 
 def _about(result: Result) -> str:

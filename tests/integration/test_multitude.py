@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -13,15 +15,19 @@ from agent.database.pools import Database
 from agent.database.transaction import Connection
 from agent.domain.outbound import MAIL
 from agent.domain.request import RequestStatus
-from agent.domain.request_list import RequestFilter, RequestKind
+from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from agent.domain.run import RunStatus
+from agent.domain.short_ids import IdRange
 from agent.store import calls, deliveries, outbound, overdue, reminders, request_locks, views
 from agent.store.outbox import Destination
+from agent.store.views import request_lists
 from agent.usecases import audit, requests
+from benchmarks.decided import multiply_decided, originals
 from benchmarks.ground import owner
 from benchmarks.multitude import is_overdue, multiply
+from benchmarks.side import BOT_TOKEN
 from benchmarks.waiting import ADA, GRACE, TEAM, seed
-from signoff.values import Person
+from signoff.values import Person, Risk
 from signoff_demo.sandbox import SlackSandbox
 from signoff_demo.sandbox.workspace import demo_workspace
 
@@ -65,6 +71,8 @@ def _looks() -> dict[str, Look]:
     """What operators, a deployment and the sender look for; ``nobody`` is an agent without runs."""
     looks: dict[str, Look] = {
         "all runs": views.search_runs,
+        "latest runs": lambda tx: views.recent_runs(tx, team_id=TEAM, limit=PAGE),
+        "runs at work": lambda tx: views.running(tx, TEAM, PAGE),
         "runs of nobody": lambda tx: views.search_runs(tx, agent="nobody"),
         "requests of nobody": lambda tx: views.search_requests(tx, agent="nobody"),
         "runs of other agents": lambda tx: views.runs_of_others(tx, ["payments"]),
@@ -179,6 +187,91 @@ async def test_the_votes_of_a_form_are_found_without_reading_others(
                 read.append((await tx.execute(_READ)).scalar_one() - before)
             assert found
     assert max(read) <= 10 * PAGE, read
+
+
+SOMEBODY, NOBODY = Person(TEAM, "U0PERSON1"), Person(TEAM, "U0NOBODY")
+FILTERS: dict[str, RequestFilter] = {
+    "nothing": RequestFilter(),
+    "a time": RequestFilter(
+        since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime.now(UTC) - timedelta(days=90)
+    ),
+    "ids": RequestFilter(ids=IdRange(UUID(int=0), UUID(int=2**64), "^0")),
+    "a requester": RequestFilter(requester=SOMEBODY),
+    "no requester": RequestFilter(requester=NOBODY),
+    "a decider": RequestFilter(decider=GRACE),
+    "no decider": RequestFilter(decider=NOBODY),
+    "a person": RequestFilter(person=GRACE),
+    "no person": RequestFilter(person=NOBODY),
+    "a checkpoint": RequestFilter(checkpoint_id="agent1"),
+    "no checkpoint": RequestFilter(checkpoint_id="o'none\\"),
+    "a channel": RequestFilter(channel_id="C0TEAM1"),
+    "no channel": RequestFilter(channel_id="C0NONE"),
+    "a risk": RequestFilter(risk=Risk.MEDIUM),
+    "no risk": RequestFilter(risk=Risk.CRITICAL),
+    "an agent": RequestFilter(agent="agent1"),
+    "no agent": RequestFilter(agent="none"),
+    "what is rejected": RequestFilter(status=RequestStatus.REJECTED),
+    "what is expired": RequestFilter(status=RequestStatus.EXPIRED),
+    "doubt": RequestFilter(in_doubt=True),
+    "no form": RequestFilter(together=UUID(int=1)),
+    "no form of a person": RequestFilter(together=UUID(int=1), voter=GRACE),
+    "a common word": RequestFilter(words=("order",)),
+    "a rare word": RequestFilter(words=("customer77",)),
+    "a word that stands nowhere": RequestFilter(words=("zebra",)),
+    "a common word of an agent": RequestFilter(words=("order",), agent="agent1"),
+    "no word of a risk": RequestFilter(words=("zebra",), risk=Risk.MEDIUM),
+}
+
+
+def _history() -> dict[str, Look]:
+    """The lists of decided requests and of all, with each filter, in each order, and their numbers."""
+    looks: dict[str, Look] = {"asked by Ada": lambda tx: views.requests_of(tx, ADA, PAGE)}
+    for kind in (RequestKind.DECIDED, RequestKind.ANY):
+        looks[f"choices of {kind}"] = lambda tx, kind=kind: views.filter_choices(  # type: ignore[misc]
+            tx, GRACE, kind, PAGE
+        )
+        for name, wanted in FILTERS.items():
+            if kind is RequestKind.ANY and wanted.status:
+                continue  # who asks for an outcome asks for decided ones
+            looks[f"number of {kind}, {name}"] = lambda tx, kind=kind, wanted=wanted: (  # type: ignore[misc]
+                views.audience_counts(tx, GRACE, kind, wanted, PAGE)
+            )
+            for order in set(RequestOrder) - {RequestOrder.ASKED}:  # that is of a group that waits
+                looks[f"{kind}, {name}, {order}"] = lambda tx, kind=kind, wanted=wanted, order=order: (  # type: ignore[misc]
+                    views.found_for(tx, GRACE, kind, wanted, order, limit=PAGE)
+                )
+    return looks
+
+
+async def test_no_list_of_the_history_reads_more_than_its_page(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of very many decided requests, each list, filter, order and number reads few, whether many match or none do.
+
+    The copies are what the service would have written. A walk through the latest is short here, as is the part of a
+    history that is sorted by deadline or risk.
+    """
+    monkeypatch.setattr(request_lists, "WALKED", 4 * PAGE)
+    monkeypatch.setattr(request_lists, "MAX_SORTED", 2 * PAGE)
+    for cached in (request_lists._found, request_lists._found_for, request_lists._counts):
+        cached.cache_clear()
+    async with SlackSandbox(demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False) as slack:
+        of = await originals(slack, database_url, tmp_path)
+    await multiply_decided(database_url, of, 2000)
+    with owner(database_url) as connection:
+        connection.execute("VACUUM ANALYZE")
+    read = {}
+    async with Database(database_url) as db:
+        _, problems = await audit.find_problems(db)
+        for name, look in _history().items():
+            async with db.transaction() as tx:
+                await tx.execute(text("SET LOCAL enable_seqscan = off"))
+                await tx.execute(text("SET LOCAL plan_cache_mode = force_generic_plan"))
+                before = (await tx.execute(_READ)).scalar_one()
+                await look(tx)
+                read[name] = (await tx.execute(_READ)).scalar_one() - before
+    assert problems == []
+    assert {name: rows for name, rows in read.items() if rows > 40 * PAGE} == {}
 
 
 async def test_cards_that_may_not_be_changed_now_are_not_read(database_url: str) -> None:
