@@ -8,12 +8,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Never
 from uuid import UUID
 
-from signoff.canonical import canonical_bytes
+from signoff.canonical import MAX_BYTES, MAX_INTEGER, canonical_bytes
 from signoff.errors import MalformedArguments
 from signoff.values import Person
 
@@ -101,6 +101,10 @@ class AuditEvent:
     unreadable: str | None = None
 
 
+StoredEvent = tuple[int, int | None, str, str, str | None, bytes, bytes]
+"""Number, microseconds since 1970, actor, event, detail as PostgreSQL writes it out, previous hash, hash."""
+
+
 @dataclass(frozen=True)
 class Head:
     """The last event of a chain, stored or saved; `seq` 0: no event."""
@@ -108,6 +112,14 @@ class Head:
     subject: str
     seq: int
     hash: bytes
+
+
+@dataclass(frozen=True)
+class VerifiedHead:
+    """A chain's end when it verified, and when all of its events were last read."""
+
+    head: Head
+    at: datetime
 
 
 @dataclass(frozen=True)
@@ -176,6 +188,69 @@ def event_hash(
         "detail": detail,
     }
     return hashlib.sha256(canonical_bytes(content)).digest()
+
+
+def confirmed(subject: str, events: Iterable[StoredEvent]) -> Head | None:
+    """The end of a whole chain of plain events that verify; None says nothing.
+
+    Several times as fast as `verify_chain`, which has to look at all that is not confirmed here: its canonical form is
+    written without a walk over values whose types the decoder has already narrowed down.
+    """
+    count, end = 0, hashlib.sha256(_encode({"genesis": subject}).encode()).digest()
+    try:
+        for seq, at, actor, event, detail, previous, digest in events:
+            count += 1
+            if seq != count or previous != end or at is None or detail is None:
+                return None
+            if not _PLAIN_TIMES[0] <= at < _PLAIN_TIMES[1]:
+                return None
+            content = {
+                "previous": previous.hex(),
+                "subject": subject,
+                "seq": seq,
+                "at": f"{(_EPOCH + timedelta(microseconds=at)).isoformat(timespec='microseconds')}Z",
+                "actor": actor,
+                "event": event,
+                "detail": _plain_detail(detail),
+            }
+            canonical = _encode(content).encode()
+            end = hashlib.sha256(canonical).digest()
+            if end != digest or len(canonical) > MAX_BYTES:
+                return None
+    except _NotPlain:
+        return None
+    return Head(subject, count, end)
+
+
+class _NotPlain(ValueError):
+    """Numbers, names or nesting that have more than one form."""
+
+
+def _not_plain(_: str) -> Never:
+    raise _NotPlain
+
+
+def _whole(literal: str) -> int:
+    return found if len(literal) <= 17 and abs(found := int(literal)) <= MAX_INTEGER else _not_plain(literal)
+
+
+_decode = json.JSONDecoder(parse_float=_not_plain, parse_int=_whole, parse_constant=_not_plain).raw_decode
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
+).encode
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written with Z
+_PLAIN_TIMES = tuple(int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000 for year in (1000, 9999))
+_MOST_BRACKETS = 32
+
+
+def _plain_detail(detail: str) -> dict[str, Any]:
+    """Names of ASCII alone have one order, and whole numbers of a double one form. Raises _NotPlain."""
+    if not detail.isascii() or detail.count("{") + detail.count("[") > _MOST_BRACKETS:
+        raise _NotPlain
+    decoded, end = _decode(detail)
+    if type(decoded) is not dict or end != len(detail):
+        raise _NotPlain
+    return decoded
 
 
 def beginning(subject: str) -> Head:

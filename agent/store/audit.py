@@ -11,8 +11,8 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction, fetch
-from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
+from agent.database.transaction import Connection, Transaction, fetch, query
+from agent.domain.audit import AuditEvent, AuditKind, Head, StoredEvent, event_hash, genesis
 from agent.store import clock
 from signoff.canonical import MAX_BYTES
 from signoff.values import Person
@@ -40,6 +40,15 @@ class ChainHead:
     seq: int
     hash: bytes
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """``chains``: the short ones that end at their head. ``changed``: subjects that are not what was verified."""
+
+    chains: Mapping[str, list[StoredEvent]]
+    changed: set[str]
+    following: list[str]
 
 
 def actor(person: Person | None) -> str:
@@ -135,18 +144,81 @@ def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -
     return heads
 
 
-async def heads(connection: Connection) -> dict[str, Head]:
-    """Return the stored head of every chain by subject, with hashes cut to 33 bytes."""
-    rows = (await connection.execute(_HEADS)).all()
-    return {row.subject: Head(row.subject, row.seq, bytes(row.hash)) for row in rows}
+async def heads(connection: Connection, page: int = PAGE) -> AsyncIterator[list[Head]]:
+    """Every stored head, by subject, with hashes cut to 33 bytes; no page is empty."""
+    found = [_head(row) for row in await fetch(connection, _HEADS, since="", limit=page)]
+    while found:
+        yield found
+        last = found[-1].subject
+        rows = await fetch(connection, _HEADS, since=last, limit=page + 1)
+        found = [_head(row) for row in rows if row.subject != last]
 
 
-async def next_subject(connection: Connection, after: str | None) -> str | None:
-    """Return the first audited subject after this one (None: of all), or None at the end."""
-    statement = _FIRST_SUBJECT if after is None else _NEXT_SUBJECT
-    [row] = await fetch(connection, statement, after=after)
-    found: str | None = row.subject
-    return found
+async def head(connection: Connection, subject: str) -> Head | None:
+    """Return the stored head of one chain, with its hash cut to 33 bytes."""
+    rows = await fetch(connection, _HEAD, subject=subject)
+    return _head(rows[0]) if rows else None
+
+
+async def count_recorded(connection: Connection) -> int:
+    """How many events there are, say the heads."""
+    [row] = await fetch(connection, _RECORDED)
+    return int(row.events)
+
+
+async def heads_without_events(connection: Connection) -> list[Head]:
+    """Heads whose chain is gone."""
+    return [_head(row) for row in await fetch(connection, _WITHOUT_EVENTS)]
+
+
+async def subjects(connection: Connection, after: str | None, limit: int) -> list[str]:
+    """Return the next audited subjects after this one; None: the first."""
+    if after is None:
+        [row] = await fetch(connection, _FIRST_SUBJECT)
+        return [] if row.subject is None else [row.subject]
+    return [row.subject for row in await fetch(connection, _SUBJECTS, after=after, limit=limit)]
+
+
+async def survey(
+    connection: Connection, subjects: Sequence[str], verified: Sequence[Head], after: str, limit: int
+) -> Survey:
+    """In one round trip: short chains as they are stored, which verified heads have changed, and the next subjects."""
+    given = {"subjects": list(subjects), "after": after, "limit": limit, "most": _SHORT_TEXT}
+    parts = (_SHORT_CHAINS, _CHANGED, _SUBJECTS) if verified else (_SHORT_CHAINS, _SUBJECTS)
+    rows, *changed, following = await query(connection, *parts, **given, **_arrays(verified))
+    chains: dict[str, list[StoredEvent]] = {}
+    ends: dict[str, bool] = {}
+    for row in rows:
+        subject = subjects[row[0] - 1]
+        chains.setdefault(subject, []).append(row[2:])
+        ends[subject] = bool(row[1])
+    at_head = {subject: chain for subject, chain in chains.items() if ends[subject] and len(chain) <= _SHORT}
+    return Survey(
+        at_head, {row.subject for part in changed for row in part}, [row.subject for row in following]
+    )
+
+
+async def continues(connection: Connection, verified: Head) -> bool:
+    """Whether the chain still has this event, and as many as its number until then."""
+    return bool((await fetch(connection, _CONTINUES, **vars(verified)))[0].continues)
+
+
+async def differing_heads(connection: Connection, kept: Sequence[Head]) -> list[tuple[Head, bool, int]]:
+    """Of saved heads, those that are not the event of their number: whether there is another, else the last number."""
+    rows = await fetch(connection, _DIFFERING, **_arrays(kept))
+    return [(kept[row.n - 1], row.is_another, row.last) for row in rows]
+
+
+def _arrays(heads: Sequence[Head]) -> dict[str, list[Any]]:
+    return {
+        "known": [each.subject for each in heads],
+        "seqs": [each.seq for each in heads],
+        "hashes": [each.hash for each in heads],
+    }
+
+
+def _head(row: Row[Any]) -> Head:
+    return Head(row.subject, row.seq, bytes(row.hash))
 
 
 async def events(connection: Connection, subject: str) -> list[AuditEvent]:
@@ -154,9 +226,11 @@ async def events(connection: Connection, subject: str) -> list[AuditEvent]:
     return [event async for page in pages(connection, subject) for event in page]
 
 
-async def pages(connection: Connection, subject: str, page: int = PAGE) -> AsyncIterator[list[AuditEvent]]:
+async def pages(
+    connection: Connection, subject: str, page: int = PAGE, after: int | None = None
+) -> AsyncIterator[list[AuditEvent]]:
     """The chain in stored order, whatever its events' numbers and values; no page is empty."""
-    after = _BELOW_ALL
+    after = _BELOW_ALL if after is None else after
     while rows := await fetch(connection, _PAGE, subject=subject, after=after, page=page, most=_MOST):
         yield [_event(subject, row) for row in rows]
         if len(rows) < page:  # most chains are short: one statement each
@@ -207,9 +281,65 @@ INSERT INTO audit_head (subject, seq, hash)
 SELECT DISTINCT ON (subject) subject, seq, hash FROM e ORDER BY subject, seq DESC
 ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
 """)
-_HEADS = text("SELECT subject, seq, substring(hash FOR 33) AS hash FROM audit_head")
+_HEADS = text("""
+SELECT subject, seq, substring(hash FOR 33) AS hash FROM audit_head WHERE subject >= :since
+ORDER BY subject LIMIT (CAST(:limit AS bigint))
+""")
+_HEAD = text("SELECT subject, seq, substring(hash FOR 33) AS hash FROM audit_head WHERE subject = :subject")
+_RECORDED = text("SELECT coalesce(sum(seq), 0) AS events FROM audit_head")
+_WITHOUT_EVENTS = text("""
+SELECT subject, seq, substring(hash FOR 33) AS hash FROM audit_head AS h
+WHERE seq <> 0 AND NOT EXISTS (SELECT FROM audit_event AS e WHERE e.subject = h.subject) ORDER BY subject
+""")
 _FIRST_SUBJECT = text("SELECT min(subject) AS subject FROM audit_event")
-_NEXT_SUBJECT = text("SELECT min(subject) AS subject FROM audit_event WHERE subject > :after")
+# From one subject to the next: a chain can be long.
+_SUBJECTS = text("""
+WITH RECURSIVE each (subject) AS (
+    SELECT (SELECT min(subject) FROM audit_event WHERE subject > :after)
+    UNION ALL
+    SELECT (SELECT min(subject) FROM audit_event WHERE subject > each.subject) FROM each WHERE subject IS NOT NULL
+)
+SELECT subject FROM each WHERE subject IS NOT NULL LIMIT (CAST(:limit AS bigint))
+""")
+# One event more than a short chain has. OFFSET 0: the text is made once, and not of large numbers.
+_SHORT_CHAINS = text("""
+SELECT k.n, (h.seq, h.hash) = (e.seq, e.hash) AS is_head, e.seq,
+       CASE WHEN isfinite(e.at) THEN CAST(extract(epoch FROM e.at) * 1000000 AS bigint) END AS at,
+       CASE WHEN octet_length(e.actor) <= :most THEN e.actor ELSE '' END AS actor,
+       CASE WHEN octet_length(e.event) <= :most THEN e.event ELSE '' END AS event,
+       CASE WHEN octet_length(e.detail) <= :most THEN e.detail END AS detail,
+       substring(e.previous FOR 33) AS previous, e.hash
+FROM unnest(CAST(:subjects AS text[])) WITH ORDINALITY AS k (subject, n)
+LEFT JOIN audit_head AS h ON h.subject = k.subject
+CROSS JOIN LATERAL (
+    SELECT seq, at, actor, event, previous, hash,
+           CASE WHEN pg_column_size(detail) <= :most AND NOT jsonb_path_exists(detail, '$.** ? (@ > 1e16 || @ < -1e16)')
+                THEN CAST(detail AS text) END AS detail
+    FROM audit_event WHERE subject = k.subject ORDER BY seq LIMIT 17 OFFSET 0) AS e
+ORDER BY k.n, e.seq
+""")
+# By their number, so that a missing event of those that are not read again shows.
+_CHANGED = text("""
+SELECT k.subject
+FROM unnest(CAST(:known AS text[]), CAST(:seqs AS bigint[]), CAST(:hashes AS bytea[])) AS k (subject, seq, hash)
+LEFT JOIN audit_head AS h ON h.subject = k.subject
+LEFT JOIN audit_event AS e ON e.subject = k.subject AND e.seq = k.seq
+WHERE (h.seq, h.hash, e.hash) IS DISTINCT FROM (k.seq, k.hash, k.hash)
+   OR (SELECT count(*) FROM audit_event AS c WHERE c.subject = k.subject) <> k.seq
+""")
+_CONTINUES = text("""
+SELECT EXISTS (SELECT FROM audit_event WHERE subject = :subject AND seq = :seq AND hash = :hash)
+   AND (SELECT count(*) FROM audit_event WHERE subject = :subject AND seq <= :seq) = :seq AS continues
+""")
+_DIFFERING = text("""
+SELECT k.n, e.seq IS NOT NULL AS is_another,
+       CASE WHEN e.seq IS NULL THEN (SELECT coalesce(max(seq), 0) FROM audit_event AS c WHERE c.subject = k.subject)
+            ELSE 0 END AS last
+FROM unnest(CAST(:known AS text[]), CAST(:seqs AS bigint[]), CAST(:hashes AS bytea[]))
+     WITH ORDINALITY AS k (subject, seq, hash, n)
+LEFT JOIN audit_event AS e ON e.subject = k.subject AND e.seq = k.seq
+WHERE k.seq > 0 AND e.hash IS DISTINCT FROM k.hash ORDER BY k.n
+""")
 # The service's own login may append any event: a value that PostgreSQL cannot write out (a few bytes can be gigabytes
 # as text), or Python cannot hold, must not end the reading of the others.
 # WITH TIES, because the owner of the table can store two events with one number.
@@ -226,6 +356,9 @@ ORDER BY seq FETCH FIRST (CAST(:page AS bigint)) ROWS WITH TIES
 _BELOW_ALL = -(2**31) - 1
 _MOST = 2 * MAX_BYTES
 """PostgreSQL adds blanks to JSON."""
+_SHORT = 16
+"""Events of a short chain, as in its statement."""
+_SHORT_TEXT = 4096
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _SAVEPOINT, _BACK = text("SAVEPOINT part"), text("ROLLBACK TO SAVEPOINT part")

@@ -71,7 +71,7 @@ async def test_saved_heads_are_compared_on_every_page(database: Database) -> Non
     kept = []
     for _ in range(5):
         await record(database, 1)
-        kept += await audit.heads(database)
+        kept += [head async for head in audit.heads(database)]
     for head in kept:
         assert await problems(database, head) == []
         other = Head(SUBJECT, head.seq, b"?" * 32)

@@ -140,7 +140,7 @@ async def decided_and_done(database: Database) -> None:
 async def test_manipulations_are_found(database: Database, owner: Owner, manipulation: str) -> None:
     """Whatever an owner changes past the triggers shows against the chains, or against heads kept elsewhere."""
     await decided_and_done(database)
-    kept = await audit.heads(database)
+    kept = [head async for head in audit.heads(database)]
     assert (await audit.find_problems(database, kept))[1] == []
     with owner.transaction():
         owner.execute("SET LOCAL session_replication_role = replica")

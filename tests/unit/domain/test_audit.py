@@ -1,13 +1,26 @@
 """The record: nothing can be changed in it unseen."""
 
+import hashlib
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis, person_of, verify_chain
+from agent.domain.audit import (
+    AuditEvent,
+    AuditKind,
+    Head,
+    confirmed,
+    event_hash,
+    genesis,
+    person_of,
+    verify_chain,
+)
+from signoff.errors import MalformedArguments
 from signoff.values import Person
 
 SUBJECT = "request:1"
@@ -140,3 +153,39 @@ def test_the_time_zone_in_which_a_time_is_told_does_not_matter():
     assert of(at) != of(at + timedelta(microseconds=1))
     with pytest.raises(ValueError, match="time zone"):
         of(at.replace(tzinfo=None))
+
+
+TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=8)
+NAMES = st.text(max_size=4, alphabet='aé\n"\\\x7f\U0001f600')
+NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["digest", "revision", "é"]), PLAIN),
+    TEXTS,
+    st.datetimes(timezones=st.just(UTC)),
+)
+def test_what_is_confirmed_has_the_hash_of_its_event(detail: dict[str, Any], text: str, at: datetime) -> None:
+    """The quick way confirms a chain only where the whole way finds each hash, and every plain one."""
+    subject, written = f"key:{text}", json.dumps(detail, ensure_ascii=False)
+    before = genesis(subject)
+    try:
+        digest = event_hash(before, subject, 1, at, text, "vote.cast", detail)
+    except MalformedArguments:
+        digest = hashlib.sha256(b"").digest()
+    micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    event = (1, micros, text, "vote.cast", written, before, digest)
+    found = confirmed(subject, [event])
+    whole = AuditEvent(subject, 1, at, text, "vote.cast", detail, before, digest)
+    assert found in (None, Head(subject, 1, digest))
+    assert found is None or verify_chain([whole]) == []
+    plain = written.isascii() and not set(written.replace("true", "").replace("false", "")) & set("eE.[")
+    if plain and written.count("{") < 32 and verify_chain([whole]) == [] and 1000 <= at.year < 9999:
+        assert found
+    for other in ((2, *event[1:]), (*event[:2], f"{text}x", *event[3:]), (*event[:5], digest, digest)):
+        assert confirmed(subject, [other]) is None
