@@ -15,7 +15,7 @@ from agent.domain.week import PolicyUse, week_before, week_lines
 from agent.store import clock, observations, outbox, views, week
 from agent.store import policy as policies
 from agent.store.outbox import Destination
-from agent.store.views.reports import ReportScope
+from agent.store.views.reports import MOST_OF_WEEK, ReportScope
 from agent.usecases.observations import with_uncounted
 from signoff.values import Person
 
@@ -31,7 +31,8 @@ async def report_week(db: Database, policy: Policy, admin: Destination | None) -
         if await week.is_told(connection, starts):
             return 0
         everything = ReportScope(Person(admin.team_id, NOBODY), everything=True)
-        report = await views.report(connection, everything, 7, (ends - timedelta(days=1)).date())
+        last = (ends - timedelta(days=1)).date()
+        report = await views.report(connection, everything, 7, last, MOST_OF_WEEK)
         use = await _use(connection, policy, starts, ends, None)
         lines = week_lines(report, use, await week.work(connection, starts, ends))
     async with db.transaction() as tx:

@@ -20,7 +20,8 @@ from agent.domain.run import RunStatus
 from agent.domain.short_ids import IdRange
 from agent.store import calls, deliveries, outbound, overdue, reminders, request_locks, views
 from agent.store.outbox import Destination
-from agent.store.views import request_lists
+from agent.store.views import reports, request_lists
+from agent.store.views.reports import ReportScope
 from agent.usecases import audit, requests
 from benchmarks.decided import multiply_decided, originals
 from benchmarks.ground import owner
@@ -225,7 +226,12 @@ FILTERS: dict[str, RequestFilter] = {
 
 def _history() -> dict[str, Look]:
     """The lists of decided requests and of all, with each filter, in each order, and their numbers."""
-    looks: dict[str, Look] = {"asked by Ada": lambda tx: views.requests_of(tx, ADA, PAGE)}
+    looks: dict[str, Look] = {
+        "asked by Ada": lambda tx: views.requests_of(tx, ADA, PAGE),
+        "audiences of a report": lambda tx: views.report_audiences(tx, TEAM, 90),
+        "a report": lambda tx: views.report(tx, ReportScope(GRACE), 90),
+        "a report of everything": lambda tx: views.report(tx, ReportScope(GRACE, everything=True), 90),
+    }
     for kind in (RequestKind.DECIDED, RequestKind.ANY):
         looks[f"choices of {kind}"] = lambda tx, kind=kind: views.filter_choices(  # type: ignore[misc]
             tx, GRACE, kind, PAGE
@@ -248,11 +254,12 @@ async def test_no_list_of_the_history_reads_more_than_its_page(
 ) -> None:
     """Of very many decided requests, each list, filter, order and number reads few, whether many match or none do.
 
-    The copies are what the service would have written. A walk through the latest is short here, as is the part of a
-    history that is sorted by deadline or risk.
+    The copies are what the service would have written. A walk through the latest is short here, as are the part of
+    a history that is sorted by deadline or risk, and a report.
     """
     monkeypatch.setattr(request_lists, "WALKED", 4 * PAGE)
     monkeypatch.setattr(request_lists, "MAX_SORTED", 2 * PAGE)
+    monkeypatch.setattr(reports, "MOST", 2 * PAGE)
     for cached in (request_lists._found, request_lists._found_for, request_lists._counts):
         cached.cache_clear()
     async with SlackSandbox(demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False) as slack:

@@ -26,8 +26,11 @@ from agent.store.clock import now
 from agent.store.rows import row_as
 from signoff.values import Person, Risk
 
-MOST = 20_000
-"""Waiting requests, and outcomes, read."""
+MOST = 5_000
+"""Waiting requests, and outcomes, read for a page."""
+
+MOST_OF_WEEK = 20_000
+"""The same for a message that is made once."""
 
 Audience = tuple[tuple[str, ...], str]
 """Approvers, and the card's channel."""
@@ -62,8 +65,18 @@ async def report_audiences(
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
 
-async def report(connection: Connection, scope: ReportScope, days: int, last: date | None = None) -> Report:
-    """So many days (UTC), of which ``last``, or today, is the last. What waits is as of now."""
+async def report(
+    connection: Connection,
+    scope: ReportScope,
+    days: int,
+    last: date | None = None,
+    most: int | None = None,
+) -> Report:
+    """So many days (UTC), of which ``last``, or today, is the last. What waits is as of now.
+
+    Of more than ``most`` (`MOST`), only the latest count.
+    """
+    most = most or MOST
     since, until = _period(await now(connection), days, last)
     waiting, decided, votes = await query(
         connection,
@@ -73,7 +86,7 @@ async def report(connection: Connection, scope: ReportScope, days: int, last: da
         **scope.parameters(),
         since=since,
         until=until,
-        most=MOST,
+        most=most,
         ages=list(AGES.bounds),
         left=list(LEFT.bounds),
         took=list(TOOK.bounds),
@@ -99,8 +112,8 @@ async def report(connection: Connection, scope: ReportScope, days: int, last: da
         unread_by_risk=tuple((risk, risks[risk.value]) for risk in Risk if risk.value in risks),
         together=forms.get(True, Decisions()),
         alone=forms.get(False, Decisions()),
-        cut=whole.looked_at >= MOST,
-        waiting_cut=any(row.looked_at >= MOST for row in waiting),
+        cut=whole.looked_at >= most,
+        waiting_cut=any(row.looked_at >= most for row in waiting),
     )
 
 
@@ -160,6 +173,7 @@ SELECT CASE WHEN grouping(age) = 0 THEN 'age' ELSE 'left' END AS kind,
        coalesce(age, "left") AS class_, count(*) AS number, (SELECT count(*) FROM latest) AS looked_at
 FROM seen GROUP BY GROUPING SETS ((age), ("left"))
 """)
+# LATERAL with OFFSET 0: each row is looked up. For some thousands of them, PostgreSQL would read a whole table instead.
 _DECIDED = text("""
 WITH latest AS MATERIALIZED (
     SELECT id, agent, checkpoint_id, status, approvers, channel_id, requester_team_id, requester_user_id,
@@ -174,9 +188,12 @@ WITH latest AS MATERIALIZED (
            d.team_id AS by_team_id, d.user_id AS by_user_id,
            CASE WHEN l.status IN ('approved', 'rejected')  -- a person's form that decided one decided it alone
                 THEN count(v.together) OVER (PARTITION BY v.together, v.team_id, v.user_id) > 1 END AS together
-    FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
-    LEFT JOIN vote AS v ON v.request_id = d.request_id AND v.team_id = d.team_id AND v.user_id = d.user_id
-                       AND v.superseded_by IS NULL
+    FROM latest AS l
+    LEFT JOIN LATERAL (SELECT team_id, user_id FROM decision WHERE request_id = l.id OFFSET 0) AS d ON true
+    LEFT JOIN LATERAL (
+        SELECT together, team_id, user_id FROM vote
+        WHERE request_id = l.id AND team_id = d.team_id AND user_id = d.user_id AND superseded_by IS NULL
+        OFFSET 0) AS v ON true
 ), seen AS (
     SELECT * FROM ended
     WHERE :everything OR (requester_team_id = :team AND requester_user_id = :user)
@@ -207,23 +224,24 @@ WITH latest AS MATERIALIZED (
     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
     ORDER BY decided_at DESC, id DESC LIMIT :most
 ), seen AS (
-    SELECT l.id, l.revision, l.risk FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
+    SELECT l.id, l.revision, l.risk FROM latest AS l
     WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)
-       OR (d.team_id = :team AND d.user_id = :user)
        OR (l.approvers, l.channel_id) IN (
               SELECT a.approvers, a.channel_id
               FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
+       OR (SELECT d.team_id = :team AND d.user_id = :user FROM decision AS d WHERE d.request_id = l.id)
 ), ballot AS (
-    SELECT v.team_id, v.user_id, v.verdict, s.risk,
-           extract(epoch FROM v.created_at - question.created_at)::float8 AS seconds,
-           v.path <> 'page' AND opened.nonce IS NULL AS unread
-    FROM seen AS s
-    JOIN vote AS v ON v.request_id = s.id AND v.revision = s.revision AND v.superseded_by IS NULL
-    JOIN request_revision AS question ON question.request_id = v.request_id AND question.n = v.revision
-    LEFT JOIN card_place AS opened  -- made when its person first opens Details in Slack, or a form with all of it
-           ON opened.request_id = v.request_id AND opened.team_id = v.team_id AND opened.user_id = v.user_id
-          AND opened.surface = 'modal' AND opened.created_at <= v.created_at
-    WHERE v.path <> 'api'
+    SELECT v.*, s.risk FROM seen AS s CROSS JOIN LATERAL (
+        SELECT v.team_id, v.user_id, v.verdict,
+               extract(epoch FROM v.created_at - question.created_at)::float8 AS seconds,
+               v.path <> 'page' AND opened.nonce IS NULL AS unread
+        FROM vote AS v
+        JOIN request_revision AS question ON question.request_id = v.request_id AND question.n = v.revision
+        LEFT JOIN card_place AS opened  -- made when its person first opens Details in Slack, or a form with all of it
+               ON opened.request_id = v.request_id AND opened.team_id = v.team_id AND opened.user_id = v.user_id
+              AND opened.surface = 'modal' AND opened.created_at <= v.created_at
+        WHERE v.request_id = s.id AND v.revision = s.revision AND v.superseded_by IS NULL AND v.path <> 'api'
+        OFFSET 0) AS v
 )
 SELECT CASE grouping(user_id, risk) WHEN 1 THEN 'person' WHEN 2 THEN 'risk' ELSE 'all' END AS kind,
        team_id AS person_team_id, user_id AS person_user_id, risk::text AS risk,
