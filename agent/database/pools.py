@@ -210,8 +210,11 @@ class Database:
             async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel(topic))))
                 yield ""
-                async for notify in connection.notifies():
-                    yield notify.payload
+                while True:
+                    await _readable(connection.fileno())
+                    connection.pgconn.consume_input()
+                    while (notify := connection.pgconn.notifies()) is not None:
+                        yield notify.extra.decode()
         except psycopg.Error as error:
             raise refusal(error, self.address) or self._away(error) from error
 
@@ -304,6 +307,16 @@ class Database:
 
     def _away(self, error: Exception) -> DatabaseUnavailable:
         return DatabaseUnavailable(f"cannot reach the database {self.address}: {in_one_line(error)}")
+
+
+async def _readable(file: int) -> None:
+    """Sleep until there is something to read. psycopg's `notifies` wakes up ten times a second."""
+    loop, arrived = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(file, arrived.set)
+    try:
+        await arrived.wait()
+    finally:
+        loop.remove_reader(file)
 
 
 def _in_use(engine: AsyncEngine) -> int:

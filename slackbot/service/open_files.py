@@ -18,7 +18,7 @@ ENOUGH = 8_192
 """A limit that allows them."""
 
 MOST = 10_000
-"""Connections of a process, whatever the limit: a waiting caller takes 30 KB of memory."""
+"""Connections of a process, whatever the limit: a waiting caller takes up to 25 KB of memory."""
 
 _STEPS = (1_048_576, 65_536, 10_240)
 """Where the hard limit is no number, or more than the system allows (macOS)."""

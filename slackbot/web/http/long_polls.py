@@ -1,8 +1,8 @@
 """Long polls that hold no frames of their route while they wait.
 
 A route that has to wait answers `Waiting`, which sends nothing. The application waits, and then calls the route again,
-which finds the state in `waited`. In between only the connection is left: of 34 KB for each waiting program, 20 are
-frames, contexts and requests of middleware, framework and route.
+which finds the state in `waited`. In between only the connection is left: most of what a waiting
+program would take are frames, contexts and requests of middleware, framework and route.
 """
 
 from __future__ import annotations
