@@ -249,6 +249,18 @@ def _history() -> dict[str, Look]:
     return looks
 
 
+async def _decided(database_url: str, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two thousand, with short walks."""
+    monkeypatch.setattr(request_lists, "WALKED", 4 * PAGE)
+    monkeypatch.setattr(request_lists, "MAX_SORTED", 2 * PAGE)
+    monkeypatch.setattr(reports, "MOST", 2 * PAGE)
+    for cached in (request_lists._found, request_lists._found_for, request_lists._counts):
+        cached.cache_clear()
+    async with SlackSandbox(demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False) as slack:
+        of = await originals(slack, database_url, logs)
+    await multiply_decided(database_url, of, 2000)
+
+
 async def test_no_list_of_the_history_reads_more_than_its_page(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,14 +269,7 @@ async def test_no_list_of_the_history_reads_more_than_its_page(
     The copies are what the service would have written. A walk through the latest is short here, as are the part of
     a history that is sorted by deadline or risk, and a report.
     """
-    monkeypatch.setattr(request_lists, "WALKED", 4 * PAGE)
-    monkeypatch.setattr(request_lists, "MAX_SORTED", 2 * PAGE)
-    monkeypatch.setattr(reports, "MOST", 2 * PAGE)
-    for cached in (request_lists._found, request_lists._found_for, request_lists._counts):
-        cached.cache_clear()
-    async with SlackSandbox(demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False) as slack:
-        of = await originals(slack, database_url, tmp_path)
-    await multiply_decided(database_url, of, 2000)
+    await _decided(database_url, tmp_path, monkeypatch)
     with owner(database_url) as connection:
         connection.execute("VACUUM ANALYZE")
     read = {}
@@ -279,6 +284,58 @@ async def test_no_list_of_the_history_reads_more_than_its_page(
                 read[name] = (await tx.execute(_READ)).scalar_one() - before
     assert problems == []
     assert {name: rows for name, rows in read.items() if rows > 40 * PAGE} == {}
+
+
+IN_SQL = {
+    "a requester": "requester_user_id = 'U0PERSON1'",
+    "a decider": "id IN (SELECT request_id FROM decision WHERE user_id = 'U0GRACE')",
+    "a checkpoint": "checkpoint_id = 'agent1'",
+    "a channel": "channel_id = 'C0TEAM1'",
+    "a risk": "risk = 'medium'",
+    "no risk": "risk = 'critical'",
+    "an agent": "agent = 'agent1'",
+    "what is rejected": "status = 'rejected'",
+    "a common word": "true",
+    "a rare word": "id IN (SELECT request_id FROM request_search"
+    " WHERE words @@ to_tsquery('simple', 'customer77:*'))",
+    "a common word of an agent": "agent = 'agent1'",
+}
+
+
+@pytest.mark.parametrize("order", [RequestOrder.NEWEST, RequestOrder.OLDEST])
+async def test_the_pages_of_a_long_history_have_all_that_match(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: RequestOrder
+) -> None:
+    """Page by page, each filter's list has what matches, each request once, in order, however rare it is."""
+    await _decided(database_url, tmp_path, monkeypatch)
+    down = "DESC" if order is RequestOrder.NEWEST else "ASC"
+    listed: dict[str, list[UUID]] = {}
+    stored: dict[str, list[UUID]] = {}
+    with owner(database_url) as connection:
+        for name, condition in IN_SQL.items():
+            found = connection.execute(
+                f"SELECT id FROM approval_request WHERE decided_at IS NOT NULL AND {condition}"
+                f" ORDER BY decided_at {down}, id {down}"
+            )
+            stored[name] = [each for (each,) in found]
+    async with Database(database_url) as db:
+        for name in IN_SQL:
+            listed[name], after, more = [], None, True
+            while more:
+                page = await db.read(
+                    views.found_for,
+                    GRACE,
+                    RequestKind.DECIDED,
+                    FILTERS[name],
+                    order,
+                    limit=5 * PAGE,
+                    after=after,
+                )
+                listed[name] += [each.id for each in page]
+                more = len(page) == 5 * PAGE or any(each.cut for each in page)
+                after = page[-1].id if page else None
+    assert listed == stored
+    assert len(stored["a rare word"]) > 0
 
 
 async def test_cards_that_may_not_be_changed_now_are_not_read(database_url: str) -> None:
