@@ -52,14 +52,15 @@ def _cel() -> ModuleType:
     The package imports that as well, and with it the 160 modules of prompt_toolkit: 8 MB. Whoever wants it later can
     still import it.
     """
-    wanted = "cel" in sys.modules
-    if not wanted:
+    if "cel" in sys.modules:
+        import cel  # noqa: PLC0415 - as said
+    else:
         sys.modules["cel.cli"] = ModuleType("cel.cli")
-    import cel  # noqa: PLC0415 - as said
-
-    if not wanted:
-        sys.modules.pop("cel.cli", None)
-        vars(cel).pop("cli", None)
+        try:
+            import cel  # noqa: PLC0415
+        finally:
+            del sys.modules["cel.cli"]
+        del cel.cli
     return cel
 
 
