@@ -171,6 +171,9 @@ async def clean_description(
 
 async def clean_value(value: T, hidden: Hidden = (), redact: Sequence[str] = ()) -> T:
     """Return a JSON value with its secrets masked: by pattern, by key, by `redact`, and those in `hidden`."""
+    if len(hidden) <= FEW and _is_short([value]):
+        found: T = redact_value(value, find=SecretFinder(hidden, sure=SURE), redact=redact).value
+        return found
     return await off_the_loop(lambda find: redact_value(value, find=find, redact=redact).value, hidden)
 
 
@@ -293,9 +296,8 @@ def _vote(vote: VoteView, view: RequestView, find: Find) -> VoteView:
 
 
 def _is_small(view: RequestView) -> bool:
-    """Counts no further than it has to."""
     execution, decision = view.execution, view.decision
-    left: list[Any] = [
+    texts: list[Any] = [
         view.action.arguments,
         view.facts,
         view.previous_facts,
@@ -312,6 +314,11 @@ def _is_small(view: RequestView) -> bool:
         [[change.path, change.before, change.after] for change in view.changes],
         view.context,
     ]
+    return _is_short(texts)
+
+
+def _is_short(left: list[Any]) -> bool:
+    """Counts no further than it has to."""
     room = _SMALL_TEXT
     while left and room >= 0:
         value = left.pop()
