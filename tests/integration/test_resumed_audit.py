@@ -206,7 +206,7 @@ async def test_an_interrupted_run_goes_on(
     file.write_text("".join([whole[0], *whole[2:]]))
     ended = await asyncio.to_thread(signoff, "audit", "verify", "--resume", str(file), "--progress")
     assert ended.status == 0
-    assert "votes: " in ended.said
+    assert "\nvotes\n" in ended.said
     assert file.read_text().splitlines(keepends=True) == whole
     assert not part.exists()
     file.write_text("{}\n")
