@@ -100,7 +100,8 @@ WRONG = 2
 def opened(name: str) -> Any:
     """Later tracebacks have secrets masked."""
     gc.disable()  # collecting between imports takes a fifth of their time, and what they make stays
-    _import_structlog()
+    if name == "serve":
+        _import_structlog()
     import typer  # noqa: PLC0415 - slow to import, as the next two
     from typer.main import get_group  # noqa: PLC0415
 

@@ -4,52 +4,37 @@ from __future__ import annotations
 
 import tracemalloc
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from agent.database.pools import Database
-from agent.domain.request import ExecutionStatus
 from agent.usecases import audit, judgements, retention
-from agent.usecases.calls import Outcome
+from benchmarks.decided import multiply_decided, originals
 from benchmarks.ground import owner
-from benchmarks.multitude import multiply
-from benchmarks.waiting import Waiting, count, seed
+from benchmarks.side import BOT_TOKEN
 from signoff_demo.sandbox import SlackSandbox
 from signoff_demo.sandbox.workspace import demo_workspace
 from slackbot.cli import export
 from slackbot.settings import Settings
-from tests.integration import alone
 from tests.statement_counter import counting
 
 PAGE = 50
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-async def decided(url: str) -> str:
-    """A request of a run, approved and executed; returns its id."""
-    async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
-        [row] = await seed(url, slack, 1)
-    async with Database(url) as db:
-        await count(db, Waiting(*row).ballot())
-        with owner(url) as connection:
-            [(call_id,)] = connection.execute("SELECT call_id FROM approval_request").fetchall()
-        claim = await alone.claim(db, call_id, worker="w", idempotent=False)
-        assert claim is not None
-        await alone.report(db, claim, Outcome(ExecutionStatus.SUCCEEDED, "paid"))
-    return str(row[1])
-
-
 async def test_export_takes_statements_and_memory_by_the_page(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three times as many decided requests take no more memory to export, and statements for each page of them only."""
     monkeypatch.setattr(export, "PAGE", PAGE)
-    request_id = await decided(database_url)
+    async with SlackSandbox(demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False) as slack:
+        of = await originals(slack, database_url, tmp_path)
     statements, peaks = [], []
     kinds: dict[str, int] = {}
     async with Database(database_url, pool_size=2) as db:
-        for after, more in ((1, 299), (300, 600)):
-            await multiply(database_url, request_id, more, after=after)
+        for after, more in ((0, 297), (297, 600)):
+            await multiply_decided(database_url, of, more, after=after)
             until = datetime.now(UTC) + timedelta(days=1)
             with counting() as counted:
                 tracemalloc.start()
@@ -60,7 +45,7 @@ async def test_export_takes_statements_and_memory_by_the_page(
                     peaks.append(tracemalloc.get_traced_memory()[1])
                 finally:
                     tracemalloc.stop()
-            assert (kinds["request"], kinds["vote"]) == (after + more, after + more)
+            assert (kinds["request"], kinds["vote"]) == (3 + after + more, 3 + after + more)
             statements.append(len(counted.statements))
         events, problems = await audit.find_problems(db)
         assert (events, problems) == (kinds["event"], [])
@@ -85,13 +70,14 @@ async def test_a_replay_takes_a_statement_for_each_page(database_url: str) -> No
     assert len(counted.statements) <= len(pages) + 1
 
 
-async def test_retention_takes_statements_by_the_batch(database_url: str) -> None:
+async def test_retention_takes_statements_by_the_batch(database_url: str, tmp_path: Path) -> None:
     """A batch of runs takes the same statements however many runs it has, and so does a history of batches."""
-    request_id = await decided(database_url)
+    async with SlackSandbox(demo_workspace(), bot_token=BOT_TOKEN, rate_limits=False, echo=False) as slack:
+        of = await originals(slack, database_url, tmp_path)
     with owner(database_url) as connection:
         connection.execute("UPDATE agent_run SET status = 'completed', inputs = heard")
         connection.execute("UPDATE tool_call SET state = 'answered', answered_at = clock_timestamp()")
-    await multiply(database_url, request_id, 399, after=1)
+    await multiply_decided(database_url, of, 397)
     async with Database(database_url, role=None) as db:
         before = await retention.cutoff(db, timedelta(seconds=-60))
         counts = {}

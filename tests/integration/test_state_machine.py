@@ -37,7 +37,7 @@ from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Tur
 from agent.usecases import calls as call_usecases
 from agent.usecases import grants, limits, pause, requests, runs
 from agent.usecases import policy as policies
-from agent.usecases.calls import CallToClaim, Claim, ClaimTerms, Outcome, reports
+from agent.usecases.calls import CallToClaim, Claim, ClaimTerms, Outcome, lost_attempts
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun, turns
 from signoff.errors import Conflict
@@ -779,7 +779,7 @@ def test_the_use_cases_do_what_the_reference_says(
     postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int
 ) -> None:
     """Any order of use cases leaves the rows as the reference has them, and no invariant is ever broken."""
-    for room in (turns, reports):  # leases end when an act says so, not because the machine is slow
+    for room in (turns, lost_attempts):  # leases end when an act says so, not because the machine is slow
         monkeypatch.setattr(room, "LEASE_SECONDS", 3600.0)
     profile = settings(
         max_examples=examples,

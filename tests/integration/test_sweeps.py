@@ -18,7 +18,7 @@ from agent.database.pools import Database
 from agent.database.precedence import Precedence, Rank
 from agent.usecases import calls, requests
 from agent.usecases.batches import AGAIN, FailedItems
-from agent.usecases.calls import reports
+from agent.usecases.calls import lost_attempts
 from agent.usecases.requests import endings, reminders
 from tests.databases import TEMPLATE, Postgres
 from tests.integration import alone
@@ -101,7 +101,7 @@ async def test_a_broken_chain_holds_up_no_other_rescue(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attempts of other calls whose workers are gone come into doubt, however long the broken one has been first."""
-    monkeypatch.setattr(reports, "_BROKEN", FailedItems("rescue"))
+    monkeypatch.setattr(lost_attempts, "_BROKEN", FailedItems("rescue"))
     claims: list[tuple[UUID, UUID]] = []
     for _ in range(3):
         asked = await ask(database)

@@ -15,6 +15,7 @@ UNSEEN = "delivery/reviewer_check.py"
 
 AWAITED = {
     "agent/runtime/user_code.py": "its call reads how the task ends, in the loop of user code",
+    "agent/usecases/audit.py": "the walk awaits what it reads ahead",
     "agent/runtime/branches.py": "the replay of a function reads how its tasks end",
     "slackbot/cli/service.py": "the command awaits it",
     "slackbot/service/slack_service.py": "a permanent failure ends the service",
