@@ -177,14 +177,11 @@ async def lock_ready(
     limited = (limits.TAKE if wait else limits.TRY, limits.SUM) if uses else ()
     of_heads = (audit.TAKE_HEADS if wait else audit.TRY_HEADS,) if subjects else ()
     of_runs = (runs.TAKE if wait else runs.TRY,) if run_ids else ()
-    _, *taken, found = await query(
+    one_by_one = (pause.HOLD, *of_runs, _TAKE_CALLS if wait else _TRY_CALLS, *bounded, *limited, *of_heads)
+    locks = one_by_one if wait or bounded or limited else (_TRY_READY,)
+    found = await query(
         connection,
-        pause.HOLD,
-        *of_runs,
-        _TAKE_CALLS if wait else _TRY_CALLS,
-        *bounded,
-        *limited,
-        *of_heads,
+        *locks,
         *((claimable_calls.READ,) if approved else ()),
         _CALL,
         calls=list(call_ids),
@@ -194,14 +191,15 @@ async def lock_ready(
         **concurrency.parameters(bounds),
         **limits.parameters(uses, call_ids),
     )
-    rows, read = taken[: len(of_runs) + 1], taken[len(of_runs) + 1 :]
-    held = {row.id for each in rows for row in each}
-    judged = {row.id: claimable_calls.from_row(row) for row in (read.pop() if approved else ())}
-    heads = {row.subject: row for row in read.pop()} if of_heads else {}
-    room, left = Room(*read[: len(bounded)]), LimitRoom(*read[len(bounded) :])
+    taken, ready = found[: len(locks)], found.pop()
+    judged = {row.id: claimable_calls.from_row(row) for row in (found.pop() if approved else ())}
+    plain = 2 + len(of_runs)
+    counted = taken[plain : plain + len(bounded) + len(limited)]
+    held, heads = audit.ids_and_heads([*taken[:plain], *taken[plain + len(counted) :]])
+    room, left = Room(*counted[: len(bounded)]), LimitRoom(*counted[len(bounded) :])
     return {
         row.id: _ready(row, heads.get(row.subject), room, left, judged.get(row.id))
-        for row in found
+        for row in ready
         if row.id in held and (row.run_id is None or row.run_id in held)
     }
 
@@ -293,6 +291,27 @@ ORDER BY id FOR NO KEY UPDATE
 _TRY_CALLS = text("""
 SELECT id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+""")
+# One statement, because nothing waits: each part depends on those before. Nothing is locked while the switch is turned.
+_TRY_READY = text("""
+WITH switch AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held
+), run AS MATERIALIZED (
+    SELECT a.id FROM agent_run AS a
+    WHERE a.id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) AND (SELECT held FROM switch)
+    ORDER BY a.id FOR NO KEY UPDATE OF a SKIP LOCKED
+), call AS MATERIALIZED (
+    SELECT c.id FROM tool_call AS c
+    WHERE c.id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AND (SELECT held FROM switch)
+      AND (SELECT count(*) FROM run) >= 0
+    ORDER BY c.id FOR NO KEY UPDATE OF c SKIP LOCKED
+), head AS MATERIALIZED (
+    SELECT h.subject, h.seq, h.hash FROM audit_head AS h
+    WHERE h.subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[])))) AND (SELECT count(*) FROM call) >= 0
+    ORDER BY h.subject FOR NO KEY UPDATE OF h SKIP LOCKED
+)
+SELECT CAST(NULL AS uuid) AS id, subject, seq, hash FROM head
+UNION ALL SELECT id, NULL, NULL, NULL FROM run UNION ALL SELECT id, NULL, NULL, NULL FROM call
 """)
 _ASKED_ACTION = text("""
 SELECT v.action FROM tool_call AS c

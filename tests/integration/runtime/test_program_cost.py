@@ -34,7 +34,7 @@ MOST = {
     "ask, let through": 9,
     "ask, let through within a limit": 12,
     "read the approval": 1,
-    "claim": 8,
+    "claim": 6,
     "repeat the claim": 3,
     "report": 7,
     "repeat the report": 3,

@@ -16,7 +16,7 @@ from agent.domain.request import Ballot, Verdict
 from agent.domain.rules import Denial
 from agent.domain.run import CallView
 from agent.runtime.agents import Agent
-from agent.runtime.immediate_claims import process_votes
+from agent.runtime.immediate_claims import claim_approved, process_votes
 from agent.runtime.tool import tool
 from agent.runtime.work_queue import WorkQueue
 from agent.store import views
@@ -118,3 +118,19 @@ async def test_eight_votes_cost_little_more_than_one(
         await calls.stop(10)
     assert len(seen) == 8
     assert seen[0] == (9, 2, 1)
+
+
+async def test_a_call_approved_in_another_process_waits_twice_for_the_database(
+    stage: Callable[..., Awaitable[Stage]], counter: WireCounter
+) -> None:
+    """One round trip locks and reads all of it, one writes the claim with COMMIT: the worker does not look first."""
+    seen: list[tuple[int, int, int]] = []
+    on = await stage(cleaner(counter, seen))
+    call = await asked(on, "users")
+    await click(process_votes(on.services), call)
+    assert call.request_id is not None
+    async with Database(counter.url) as db:
+        await db.open()
+        counter.reset()
+        assert await claim_approved(replace(on.services, db=db), call.id, call.run_id, call.request_id)
+    assert seen == [(7, 2, 1)]
