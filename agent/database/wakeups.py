@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Self
+from typing import LiteralString, Self
 from uuid import UUID
 
 import structlog
@@ -20,8 +20,10 @@ import structlog
 from agent.database.background import start_task
 from agent.database.failure_log import log_failure
 
-# Announcements need not survive a crash, so nothing waits for the disk.
-ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)"
+# Announcements need not survive a crash, so nothing waits for the disk. PostgreSQL commits them one at a time; a click
+# does not wait for those of other applications.
+_QUICK: LiteralString = "set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100', true)"
+ANNOUNCE: LiteralString = f"SELECT {_QUICK}, pg_notify(%s, %s)"
 
 MOST_BYTES = 7_900
 """Of an announcement's text; PostgreSQL takes 7,999."""
@@ -178,7 +180,7 @@ def _named(text: str) -> list[Wakeup] | None:
     """None if it names none: also what no process of ours has written."""
     try:
         return [_wakeup(*each) for each in json.loads(text)] or None if text else None
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -59,8 +59,8 @@ def _cel() -> ModuleType:
         try:
             import cel  # noqa: PLC0415
         finally:
-            del sys.modules["cel.cli"]
-        del cel.cli
+            sys.modules.pop("cel.cli", None)  # another thread may have been here
+        vars(cel).pop("cli", None)
     return cel
 
 

@@ -318,18 +318,20 @@ CROSS JOIN LATERAL (
     FROM audit_event WHERE subject = k.subject ORDER BY seq LIMIT 17 OFFSET 0) AS e
 ORDER BY k.n, e.seq
 """)
-# By their number, so that a missing event of those that are not read again shows.
+# By their numbers, so that one shows that is missing, doubled or new.
 _CHANGED = text("""
 SELECT k.subject
 FROM unnest(CAST(:known AS text[]), CAST(:seqs AS bigint[]), CAST(:hashes AS bytea[])) AS k (subject, seq, hash)
 LEFT JOIN audit_head AS h ON h.subject = k.subject
 LEFT JOIN audit_event AS e ON e.subject = k.subject AND e.seq = k.seq
 WHERE (h.seq, h.hash, e.hash) IS DISTINCT FROM (k.seq, k.hash, k.hash)
-   OR (SELECT count(*) FROM audit_event AS c WHERE c.subject = k.subject) <> k.seq
+   OR (SELECT (count(*), count(DISTINCT c.seq), min(c.seq), max(c.seq)) <> (k.seq, k.seq, 1, k.seq)
+       FROM audit_event AS c WHERE c.subject = k.subject)
 """)
 _CONTINUES = text("""
 SELECT EXISTS (SELECT FROM audit_event WHERE subject = :subject AND seq = :seq AND hash = :hash)
-   AND (SELECT count(*) FROM audit_event WHERE subject = :subject AND seq <= :seq) = :seq AS continues
+   AND (SELECT (count(*), count(DISTINCT seq), min(seq)) = (CAST(:seq AS bigint), CAST(:seq AS bigint), 1)
+        FROM audit_event WHERE subject = :subject AND seq <= :seq) AS continues
 """)
 _DIFFERING = text("""
 SELECT k.n, e.seq IS NOT NULL AS is_another,

@@ -79,7 +79,7 @@ JOIN LATERAL (
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
     WHERE r.id = asked.id AND v.editor_user_id IS NULL
       AND ((r.status = 'waiting' AND c.state = 'asked') OR (r.status = 'approved' AND c.state = 'ready'))
-      AND c.held IS NULL AND c.repeats IS NULL
+      AND c.held IS NULL AND c.repeats IS NULL AND (c.retry_at IS NULL OR c.retry_at <= clock_timestamp())
       AND a.parent_run_id IS NULL AND a.status NOT IN ('denied', 'failed', 'cancelled')
       AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) OFFSET 0
 ) AS each ON true

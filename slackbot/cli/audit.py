@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -151,6 +152,7 @@ def _resumption(path: Path | None, again: datetime) -> Iterator[audit_log.Resump
                 with both.open("w", encoding="utf-8") as file:
                     for each in _both(part, path):
                         _write_line(file, each)
+                    _keep_on_disk(file)
                 both.replace(path)
             out = stack.enter_context(part.open("w", encoding="utf-8"))
         except BlockingIOError:
@@ -160,6 +162,7 @@ def _resumption(path: Path | None, again: datetime) -> Iterator[audit_log.Resump
         _check(_read_verified(path))
 
         def finish() -> None:
+            _keep_on_disk(out)
             out.close()
             part.replace(path)
 
@@ -184,6 +187,12 @@ def _both(part: Path, path: Path) -> Iterator[audit_log.VerifiedHead]:
     if next_one is not None:
         yield next_one
         yield from earlier
+
+
+def _keep_on_disk(file: TextIO) -> None:
+    """An empty file in place of the last would forget what was verified."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _read_verified(path: Path) -> Iterator[audit_log.VerifiedHead]:

@@ -242,7 +242,10 @@ def _history() -> dict[str, Look]:
             looks[f"number of {kind}, {name}"] = lambda tx, kind=kind, wanted=wanted: (  # type: ignore[misc]
                 views.audience_counts(tx, GRACE, kind, wanted, PAGE)
             )
-            for order in set(RequestOrder) - {RequestOrder.ASKED}:  # that is of a group that waits
+            # ASKED is of a group that waits. The oldest with a common word are among the newest MAX_FOUND, all of
+            # which are read: a walk from the other end would leave out those between.
+            skipped = {RequestOrder.ASKED} | ({RequestOrder.OLDEST} if "order" in wanted.words else set())
+            for order in set(RequestOrder) - skipped:
                 looks[f"{kind}, {name}, {order}"] = lambda tx, kind=kind, wanted=wanted, order=order: (  # type: ignore[misc]
                     views.found_for(tx, GRACE, kind, wanted, order, limit=PAGE)
                 )

@@ -101,6 +101,13 @@ FOUND = {
         " WHERE seq = (SELECT seq FROM audit_head WHERE subject = e.subject)"
     ),
     "an early event is deleted": "DELETE FROM audit_event WHERE event = 'vote.cast'",
+    "another event stands in for a deleted one": (
+        "UPDATE audit_event AS e SET seq = (SELECT seq + 1 FROM audit_head WHERE subject = e.subject)"
+        " WHERE event = 'request.decided'"
+    ),
+    "an event is doubled in place of a deleted one": (
+        "UPDATE audit_event SET seq = seq - 1 WHERE event = 'request.decided'"
+    ),
     "a chain is gone": "DELETE FROM audit_event WHERE subject LIKE 'run:%'",
     "a chain is gone with its head": "DELETE FROM audit_event WHERE subject LIKE 'request:%'",
     "a head is another": "UPDATE audit_head SET hash = sha256('x') WHERE subject LIKE 'request:%'",
@@ -114,6 +121,8 @@ async def test_manipulations_are_found_by_a_resumed_run(
     database: Database, kept: Kept, tamperer: Owner, manipulation: str
 ) -> None:
     """A resumed run finds changed rows, heads and last events, and missing events, and so does the next."""
+    if "doubled" in manipulation:
+        tamperer.execute("ALTER TABLE audit_event DROP CONSTRAINT pk_audit_event")
     assert tamperer.execute(FOUND[manipulation]).rowcount
     if manipulation == "a chain is gone with its head":
         tamperer.execute("DELETE FROM audit_head WHERE subject LIKE 'request:%'")

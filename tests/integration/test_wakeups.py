@@ -246,6 +246,7 @@ async def test_facts_stand_if_their_announcement_fails(
     [
         "",
         "nonsense",
+        "[" * 7000,
         "{}",
         "[1]",
         "[[]]",

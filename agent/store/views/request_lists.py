@@ -180,11 +180,9 @@ def _page(
 
 def _walks(kind: RequestKind, names: frozenset[str], order: RequestOrder) -> bool:
     filters = names - _RANGE
-    if (
-        not filters
-        or filters & request_filters.BY_IDS
-        or order not in (RequestOrder.NEWEST, RequestOrder.OLDEST)
-    ):
+    # The index of words gives the newest, so a walk from the other end would find what that leaves out.
+    walked = (RequestOrder.NEWEST,) if "words" in names else (RequestOrder.NEWEST, RequestOrder.OLDEST)
+    if not filters or filters & request_filters.BY_IDS or order not in walked:
         return False
     return kind is not RequestKind.DECIDED or filters not in _OWN_INDEX
 

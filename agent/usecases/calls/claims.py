@@ -136,7 +136,11 @@ class ClaimApproved(JointUseCase[ApprovedCall, ReadyCall, BegunCall | None]):
         self, tx: Transaction, member: ApprovedCall, found: ReadyCall, *, wait: bool
     ) -> Settled[BegunCall | None]:
         call, action = found.approved, decided_action(found.call)
-        if call is None or call.request_id != member.request_id or action is None:
+        if (
+            call is None
+            or action is None
+            or (call.request_id, call.run_id) != (member.request_id, member.run_id)
+        ):
             return None
         if found.head is None and not wait:
             return SKIPPED

@@ -117,10 +117,15 @@ async def paused(on: Stage) -> None:
     await pause.pause(on.db, "cleaner", by="cli:ada")
 
 
+async def retried_later(on: Stage) -> None:
+    await on.sql("UPDATE tool_call SET retry_at = clock_timestamp() + interval '1 hour'")
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         unserved,
+        retried_later,
         paused,
         ended,
         prepared,
@@ -132,7 +137,7 @@ async def paused(on: Stage) -> None:
         deploy(cleaner(deletes(external=True))),
     ],
     ids=[
-        "not served here", "paused", "ended", "prepared", "facts", "on_pending",
+        "not served here", "retried later", "paused", "ended", "prepared", "facts", "on_pending",
         "concurrency", "another version", "another agent", "external",
     ],
 )  # fmt: skip
