@@ -156,7 +156,7 @@ async def test_eight_cost_little_more_than_one(database: Database, counter: Wire
         count("lease")
         await worker.answer(leased)
         count("turn")
-    assert costs == {"claim": (9, 2, 1), "report": (8, 2, 1), "lease": (4, 2, 1), "turn": (7, 2, 1)}
+    assert costs == {"claim": (6, 2, 1), "report": (8, 2, 1), "lease": (4, 2, 1), "turn": (7, 2, 1)}
     assert await column(database, "SELECT DISTINCT status::text FROM agent_run") == ["completed"]
     assert await invariants.broken(database) == []
 
