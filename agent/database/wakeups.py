@@ -22,7 +22,9 @@ from agent.database.failure_log import log_failure
 
 # Announcements need not survive a crash, so nothing waits for the disk. PostgreSQL commits them one at a time; a click
 # does not wait for those of other applications.
-_QUICK: LiteralString = "set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100', true)"
+_QUICK: LiteralString = (
+    "set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100', true)"
+)
 ANNOUNCE: LiteralString = f"SELECT {_QUICK}, pg_notify(%s, %s)"
 
 MOST_BYTES = 7_900
