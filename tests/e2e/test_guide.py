@@ -59,7 +59,7 @@ class Newcomer:
             await self.click(self.page.locator("#confirm-yes"))
 
     async def done(self, number: int) -> None:
-        await expect(self.page.locator("#guide-count")).to_have_text(f"{number} of 15 done")
+        await expect(self.page.locator("#guide-count")).to_have_text(f"{number} of 16 done")
 
 
 @pytest_asyncio.fixture
@@ -213,6 +213,24 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.done(11)
 
     await newcomer.step("Ask as Ada")
+    await newcomer.step("Show Grace the message")
+    group = await newcomer.card("Decide together")
+    await group.get_by_role("button", name="Decide together…").click()
+    form = page.get_by_role("dialog", name="Decide together")
+    await form.get_by_role("checkbox", name=guided_scenes.PEOPLE[-1]).uncheck()
+    await form.get_by_label("Approve", exact=True).check()
+    await form.get_by_role("button", name="Record", exact=True).click()
+    await expect(form).to_contain_text("4 of 5")
+    await form.get_by_text("Close", exact=True).click()
+    await newcomer.step("Open App Home as Linus")
+    home = page.locator("#home")
+    await home.get_by_role("button", name="Reject").last.click()
+    form = page.get_by_role("dialog", name="Reject")
+    await form.locator("textarea, input[type=text]").first.fill("She knows already")
+    await form.get_by_role("button", name="Reject", exact=True).click()
+    await newcomer.done(12)
+
+    await newcomer.step("Ask as Ada")
     await newcomer.step("Show Grace the card")
     card = await newcomer.card("Delete 20 records")
     await card.get_by_role("button", name="More…: ").click()
@@ -230,22 +248,22 @@ async def test_the_guide_leads_through_everything(newcomer: Newcomer) -> None:
     await newcomer.step("Show Grace the card")
     await (await newcomer.card("Allow similar calls")).get_by_role("button", name="Revoke").click()
     await page.locator("#confirm-yes").click()
-    await newcomer.done(12)
+    await newcomer.done(13)
 
     await newcomer.step("Ask as Ada")
     await newcomer.step("Ask again as Ada")
     await newcomer.step("Show Grace the card")
     await newcomer.approve("list_orders", confirmed=False)
-    await newcomer.done(13)
+    await newcomer.done(14)
 
     await newcomer.step("Replay")
     await expect(page.locator("#messages")).to_contain_text("evaluations were replayed")
-    await newcomer.done(14)
+    await newcomer.done(15)
 
     await newcomer.step("Open App Home")
     await expect(page.locator("#home")).to_contain_text("Delete 20 records")
     await newcomer.step("List as Grace")
-    await newcomer.done(15)
+    await newcomer.done(16)
     await expect(newcomer.guide).to_contain_text("signoff demo --agents my_agents")
 
 

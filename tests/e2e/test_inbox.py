@@ -11,7 +11,7 @@ import pytest_asyncio
 
 # Without the extra `e2e`, this import skips the file, as it skips that one.
 from tests.e2e.test_page import browser  # noqa: F401
-from tests.integration.service.conftest import DELETIONS, House, http_house  # noqa: F401
+from tests.integration.service.conftest import DELETIONS, House, http_house, until  # noqa: F401
 from tests.integration.web.visiting import Porch, data_agent, open_porch
 
 from axe_playwright_python.async_playwright import Axe  # isort: skip
@@ -298,7 +298,13 @@ async def test_a_phone_shows_the_history_before_its_filters(plain_desk: Desk) ->
     await plain_desk.porch.asked(7)
     await plain_desk.sign_in()
     page, status = plain_desk.page, plain_desk.page.get_by_label("Status")
-    await page.goto(f"{plain_desk.base}/inbox/history?q=refund")
+
+    async def finds_it() -> bool:
+        """The sweep that stores words for searches may be a moment later."""
+        await page.goto(f"{plain_desk.base}/inbox/history?q=refund")
+        return await page.locator(".row .open").count() == 1
+
+    await until(finds_it)
     await expect(status).to_be_visible()
     await expect(page.get_by_text("Filter and sort")).to_be_hidden()
     await page.set_viewport_size({"width": 390, "height": 820})
