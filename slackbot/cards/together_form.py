@@ -122,6 +122,8 @@ def apart(view: RequestView, *, masked: bool = False) -> str | None:
     """
     if (why := obstacle(view)) is not None:
         return why
+    if view.paused_by is not None:
+        return "its agent is paused" if view.paused_agent else "all agents are paused"
     if masked or isinstance(view.action, MaskedAction) or unreadable(view) or arguments.hidden_note(view):
         return "it hides a value"
     if view.editor is not None:

@@ -89,13 +89,15 @@ EVENTS: tuple[Event, ...] = (
 
 
 def _touched(events: list[tuple[Event, int]]) -> set[int]:
-    """Which requests Grace cannot decide any more; those of a paused or escalated one she can."""
+    """Which requests the form leaves open or as they are; an escalated one is decided as before."""
     touched: set[int] = set()
     escalated: set[int] = set()
     for event, at in events:
         if event is _leave_group:
             touched |= OF_GROUP
-        elif event is not _pause and (event is not _escalate or at in escalated):
+        elif event is _pause:
+            touched |= set(range(REQUESTS))
+        elif event is not _escalate or at in escalated:
             touched.add(at)
         elif event is _escalate:
             escalated.add(at)
