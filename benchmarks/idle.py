@@ -30,7 +30,7 @@ from benchmarks.ground import Ground, ground
 from benchmarks.report import Line
 from benchmarks.side import BOT_TOKEN
 from benchmarks.stats import median
-from benchmarks.told import OPENERS, Program
+from benchmarks.told import Program, opened_questions
 from signoff_demo.sandbox import SlackSandbox
 from signoff_demo.sandbox.workspace import demo_workspace
 
@@ -168,7 +168,7 @@ async def _each_waiter(url: str, opens: Running, waits: Running, count: int) -> 
     async with Database(url) as db:
         key = await api_keys.create(db, "asker", [Scope.REQUEST], by="bench", per_minute=1_000_000)
     warm = count // 10
-    requests = await _open(Program(opens.port, key), count + warm)
+    requests = await opened_questions(Program(opens.port, key), count + warm)
     program, room = Program(waits.port, key), asyncio.Semaphore(BEGIN_AT_ONCE)
     waiting = await _begin(program, requests[:warm], room)
     empty = memory(waits.pid)["rss"]
@@ -190,21 +190,6 @@ async def _begin(
             task.result()
             raise RuntimeError("a wait has ended early")
     return tasks
-
-
-async def _open(program: Program, count: int) -> list[str]:
-    numbers, opened = iter(range(count)), []
-
-    async def one_after_the_other() -> None:
-        for number in numbers:
-            body = {"request_id": f"idle-{number}", "action_description": f"Question {number}"}
-            status, review = await program.call("POST", "/pending", body)
-            if status != 201:
-                raise RuntimeError(f"a question was answered {status}: {review}")
-            opened.append(str(review["id"]))
-
-    await asyncio.gather(*(one_after_the_other() for _ in range(OPENERS)))
-    return opened
 
 
 async def measure(floor: Ground, slack: SlackSandbox, size: IdleSize) -> tuple[dict[str, Found], float]:

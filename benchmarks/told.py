@@ -98,7 +98,7 @@ async def row_8(setting: Setting) -> list[Line]:
         )
     async with serving(url, slack, ground.home) as clicker:
         program, reviewer = Program(clicker.port, asker), Program(clicker.port, decider)
-        requests = await _opened(program, waiters)
+        requests = await opened_questions(program, waiters)
         empty = _memory(clicker)
         room = asyncio.Semaphore(BEGIN_AT_ONCE)
         waiting = [asyncio.create_task(program.wait(request, room)) for request in requests]
@@ -133,13 +133,14 @@ async def row_8(setting: Setting) -> list[Line]:
     ]
 
 
-async def _opened(program: Program, count: int) -> list[str]:
+async def opened_questions(program: Program, count: int) -> list[str]:
+    """The ids of so many questions, which wait."""
     numbers = iter(range(count))
     opened: list[str] = []
 
     async def one_after_the_other() -> None:
         for number in numbers:
-            body = {"request_id": f"told-{number}", "action_description": f"Question {number}"}
+            body = {"request_id": f"question-{number}", "action_description": f"Question {number}"}
             status, review = await program.call("POST", "/pending", body)
             if status != 201:
                 raise RuntimeError(f"a question was answered {status}: {review}")
