@@ -138,6 +138,8 @@ def test_the_worst_form_fits(referee: Any, character: str) -> None:
         ({"decide_together": "never"}, "its checkpoint wants it decided on its own"),
         ({"source": "allow_similar"}, "it asks for a grant"),
         ({"editor": GRACE}, "a reviewer edited it"),
+        ({"paused_by": "cli:ada", "paused_agent": "refunds"}, "its agent is paused"),
+        ({"paused_by": "cli:ada"}, "all agents are paused"),
         ({"previous_facts": {}}, "its facts have changed since an earlier approval"),
         ({"hide": ("amount",)}, "it hides a value"),
         ({"digest": b"0" * 32}, "it hides a value"),
