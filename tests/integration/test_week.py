@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from agent.domain.checkpoints import load
+from agent.store.ids import new_id
 from agent.usecases import requests, week
 from tests.integration import alone
 from tests.integration.asking import LINUS, ask, ballot, blocked, reviewer, write
@@ -60,7 +61,8 @@ async def last_week(office: Office, owner: psycopg.Connection[object]) -> Office
     )
     owner.execute(
         "INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, checkpoint_id, because)"
-        " VALUES (gen_random_uuid(), 1, 'refunds', 'process_refund', '{}', false, 'deny', 'never', '')"
+        " VALUES (%s, 1, 'refunds', 'process_refund', '{}', false, 'deny', 'never', '')",
+        [new_id()],  # ids begin with their time, by which the week is found
     )
     with owner.transaction():
         owner.execute("SET LOCAL session_replication_role = replica")  # outcomes are final for everybody else

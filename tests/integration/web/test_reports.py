@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agent.store.ids import new_id
 from agent.store.outbox import Destination
 from tests.integration import asking
 from tests.integration.service.conftest import http_house  # noqa: F401
@@ -139,8 +140,9 @@ async def test_administrators_read_what_the_policy_did(porch: Porch) -> None:  #
     await asking.write(
         porch.house.db,
         """INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, checkpoint_id, because)
-           SELECT gen_random_uuid(), 1, 'a', 't', '{}', false, verdict, 'never', ''
-           FROM unnest(CAST('{deny,run,run,run}' AS text[])) AS verdict""",
+           SELECT id, 1, 'a', 't', '{}', false, verdict, 'never', ''
+           FROM unnest(CAST(:ids AS uuid[]), CAST('{deny,run,run,run}' AS text[])) AS made (id, verdict)""",
+        ids=[new_id() for _ in range(4)],  # they begin with their time, by which reports find them
     )
     admin = await porch.visitor("U0ADA")
     await admin.open("/inbox/reports?days=7")
