@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent.domain.run import ProposedCall
@@ -46,6 +45,7 @@ class Model:
         self.last_problem: str | None = None
         self._make = partial(_provider, api_key, base_url, timeout)
         self._provider: Provider | None = None
+        self._first = asyncio.Lock()
 
     async def complete(
         self,
@@ -79,12 +79,13 @@ class Model:
         return _reply(await (await self._reached()).answer(request), may_call=may_call)
 
     async def _reached(self) -> Provider:
-        """Load the library with the first request: the service starts faster."""
-        if self._provider is None:
-            await asyncio.to_thread(import_module, "agent.runtime.model_provider")
-        if self._provider is None:  # another first request may have created it
-            self._provider = self._make()
-        return self._provider
+        """Load the library with the first request: the service starts faster. In a thread: its import and its client's
+        certificates take as long as many clicks.
+        """
+        async with self._first:
+            if self._provider is None:
+                self._provider = await asyncio.to_thread(self._make)
+            return self._provider
 
     async def close(self) -> None:
         if self._provider is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from agent.runtime.model import Model
 from agent.runtime.model_errors import ModelError
+from agent.runtime.model_provider import Provider
 from agent.runtime.model_turn import MAX_TRIES, retry_in
 from signoff_demo.sandbox.model import ModelFault, ScriptedCall, ScriptedModel, ScriptedTurn
 
@@ -196,3 +198,21 @@ async def test_first_questions_at_once_share_one_client() -> None:
     first, second = await asyncio.gather(model._reached(), model._reached())
     await model.close()
     assert first is second
+
+
+async def test_the_first_question_does_not_hold_up_the_event_loop(
+    scripted: ScriptedModel, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client, whose certificates take a while to read, is made in a thread: clicks go on meanwhile."""
+    made: list[threading.Thread] = []
+    make = Provider.__init__
+
+    def noted(provider: Provider, **options: Any) -> None:
+        made.append(threading.current_thread())
+        make(provider, **options)
+
+    monkeypatch.setattr(Provider, "__init__", noted)
+    scripted.script(ScriptedTurn("Hello.", ()))
+    await model.complete(HELLO)
+    assert made
+    assert threading.current_thread() not in made
