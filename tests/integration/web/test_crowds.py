@@ -77,7 +77,7 @@ async def test_no_way_to_hold_connections_stops_the_service(database_url: str, t
 
 async def test_a_caller_who_left_gives_the_place_back(database_url: str, tmp_path: Path) -> None:
     """Waits of callers who have gone do not count, although their time is not up."""
-    leaving = 20  # whose connections may still be closing when the next ones come
+    leaving = share_of(ROOM) // 3  # whose connections, or places, may still be held when the next ones come
     many = share_of(ROOM) - leaving
     async with town(database_url, tmp_path, FILES) as here:
         for _ in range(3):
