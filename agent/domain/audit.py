@@ -31,7 +31,6 @@ def person_of(actor: str) -> Person | None:
 class AuditKind(StrEnum):
     """A kind of event in the audit log; its value is what the chain stores and hashes."""
 
-    POLICY_LOADED = "policy.loaded"
     POLICY_APPLIED = "policy.applied"
     RUN_STARTED = "run.started"
     RUN_MESSAGE = "run.message"

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import CHANNEL
-from agent.domain.request_list import HistoryLine, RequestLine
 from agent.domain.request_view import RequestView
 from agent.domain.run import RunView
 from agent.store import views
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
-
-Line = TypeVar("Line", bound=RequestLine)
 
 
 async def view_refusal(directory: Directory, person: Person, view: Visible) -> Refusal | None:
@@ -90,12 +87,6 @@ async def channels_of(directory: Directory, person: Person, channel_ids: Collect
     return frozenset(channel_id for channel_id, each in zip(ordered, standings, strict=True) if each.roles)
 
 
-async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
-    """Return the lines that a person may see: their own, and those of audiences that they belong to."""
-    seen = await visible_audiences(directory, person, lines)
-    return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
-
-
 async def visible_audiences(
     directory: Directory, person: Person, among: Sequence[Audience]
 ) -> frozenset[tuple[tuple[str, ...], str]]:
@@ -123,7 +114,3 @@ async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunV
     named = {run.channel_id for run in runs if run.channel_id}
     channels = await channels_of(directory, person, named)
     return [run for run in runs if run.requester == person or run.channel_id in channels]
-
-
-def _own(line: RequestLine, person: Person) -> bool:
-    return person == line.requester or (isinstance(line, HistoryLine) and person in line.deciders)

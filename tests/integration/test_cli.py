@@ -345,7 +345,7 @@ async def _record_while_somebody_reads(url: str, locked: Event) -> None:
         locked.set()
         heads = await audit.lock_heads(tx, ["policy", "session:new"])
         for head in heads.values():
-            audit.append(tx, head, audit.AuditEntry(AuditKind.POLICY_LOADED, "worker:test", {}))
+            audit.append(tx, head, audit.AuditEntry(AuditKind.VOTE_REFUSED, "worker:test", {}))
 
         async def somebody_waits() -> bool:
             return bool(await tx.connection.scalar(_WAITS_TO_READ))
