@@ -8,10 +8,10 @@ from uuid import UUID
 
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
-from agent.domain.verdicts import CAUSES, NOBODY_DECIDED, OUTCOMES
+from agent.domain.verdicts import NOBODY_DECIDED, OUTCOMES, REFUSALS
 from signoff.formats import after_colon
 
-NOT_ALLOWED = frozenset({*map(AnswerKind, CAUSES), AnswerKind.DENIED})
+NOT_ALLOWED = frozenset({*map(AnswerKind, REFUSALS), AnswerKind.DENIED})
 """Answers to calls that neither people nor policy let begin."""
 
 

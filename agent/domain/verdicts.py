@@ -67,7 +67,8 @@ OUTCOMES: Mapping[str, OutcomeWords] = {
     )
 }
 ENDED = tuple(each for each in OUTCOMES.values() if each.status is not RequestStatus.WAITING)
-CAUSES = frozenset(each.cause for each in ENDED if each.cause is not None)
+REFUSALS: Mapping[str, OutcomeWords] = {each.cause: each for each in ENDED if each.cause is not None}
+"""The outcomes after which nothing runs, by their causes."""
 VERDICTS: Mapping[str, VerdictWords] = {
     Verdict.APPROVE: VerdictWords(
         "Approve",

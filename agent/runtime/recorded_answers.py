@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from agent.domain.request import ASK
 from agent.domain.request_view import RequestView
 from agent.domain.run import AnswerKind, CallView
-from agent.domain.verdicts import CAUSES
+from agent.domain.verdicts import REFUSALS
 from agent.runtime.agents import Delegate
 from agent.runtime.step_tools import StepTool
 from agent.runtime.steps import Answer, Decision, StepFailed
@@ -27,7 +27,7 @@ def result(call: CallView, tool: Tool | None, asked: RequestView | None) -> Any:
         return words if isinstance(tool, Delegate) else _value(call, words, tool)
     if kind is AnswerKind.DONE_BY_PERSON:
         return None
-    if kind.value in CAUSES:
+    if kind.value in REFUSALS:
         decision(call, asked).require()
     if kind is AnswerKind.STOPPED:
         raise _stopped(call, words)
@@ -45,7 +45,7 @@ def decision(call: CallView, asked: RequestView | None) -> Decision[Any]:
     """Return the recorded decision on a call as a function agent gets it, approved or not."""
     kind, words = _answer(call)
     approved = kind in _APPROVED
-    refused = kind.value if kind.value in CAUSES else "denied"
+    refused = kind.value if kind.value in REFUSALS else "denied"
     decided = asked.decision if asked else None
     return Decision(
         approved=approved,
@@ -64,7 +64,7 @@ def answer(call: CallView, asked: RequestView | None) -> Answer[Any]:
     if kind is AnswerKind.MALFORMED:
         raise StepFailed(f"{call.tool}: {words}")
     answered = kind is AnswerKind.ANSWERED
-    refused = kind.value if kind.value in CAUSES else "denied"
+    refused = kind.value if kind.value in REFUSALS else "denied"
     decided = asked.decision if asked else None
     return Answer(
         answered=answered,

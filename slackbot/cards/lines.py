@@ -12,7 +12,7 @@ from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallOutcome, Hold, RunStatus, RunView
 from agent.domain.short_ids import short_id
 from agent.domain.together import with_others
-from agent.domain.verdicts import ENDED, OUTCOMES, VERDICTS, OutcomeWords
+from agent.domain.verdicts import ENDED, OUTCOMES, REFUSALS, VERDICTS, OutcomeWords
 from signoff.formats import Money, enumerated
 from slackbot.cards import blocks, buttons, durations, inert, question, status, status_words, tree
 from slackbot.cards.answer import answer_line
@@ -160,9 +160,7 @@ _RUN_SIGNS: dict[RunStatus | ExecutionStatus | Hold, str] = {
     Hold.SLEEPING: "💤",
 }
 _ENDING_SIGNS = {
-    CallOutcome.REJECTED: "❌",
-    CallOutcome.EXPIRED: "⌛",
-    CallOutcome.WITHDRAWN: "🚫",
+    **{CallOutcome(cause): words.sign for cause, words in REFUSALS.items()},
     CallOutcome.LAPSED: "⌛",
     CallOutcome.NOT_RUN: "🚫",
     CallOutcome.FAILED: "❌",

@@ -9,7 +9,7 @@ from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
 from agent.domain.request_list import RequestLine
 from agent.domain.request_view import GrantView, RequestView
 from agent.domain.run import CallOutcome, Hold, RunStatus
-from agent.domain.verdicts import OUTCOMES
+from agent.domain.verdicts import OUTCOMES, REFUSALS
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 """A person's verdict on an execution in doubt."""
@@ -73,9 +73,7 @@ _RUN_WORDS: dict[RunStatus | ExecutionStatus | Hold, str] = {
     Hold.SLEEPING: "Sleeping",
 }
 _ENDING_WORDS = {
-    CallOutcome.REJECTED: "Ended: rejected",
-    CallOutcome.EXPIRED: "Ended: expired",
-    CallOutcome.WITHDRAWN: "Ended: withdrawn",
+    **{CallOutcome(cause): f"Ended: {cause}" for cause in REFUSALS},
     CallOutcome.LAPSED: "Ended: lapsed",
     CallOutcome.NOT_RUN: "Ended: not run",
     CallOutcome.FAILED: "Ended: failed",

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
 from agent.domain.run import CallOutcome, Hold, RunStatus
+from agent.domain.verdicts import REFUSALS
 from signoff import formats
 from signoff.formats import enumerated
 from signoff.values import Person
@@ -114,9 +115,7 @@ _COLOURS: Mapping[type[State], Mapping[State, str]] = {
     },
     Hold: {Hold.PAUSED: "cancelled", Hold.SLEEPING: "waiting"},
     CallOutcome: {
-        CallOutcome.REJECTED: "rejected",
-        CallOutcome.EXPIRED: "expired",
-        CallOutcome.WITHDRAWN: "cancelled",
+        **{CallOutcome(cause): words.status.value for cause, words in REFUSALS.items()},
         CallOutcome.LAPSED: "expired",
         CallOutcome.NOT_RUN: "cancelled",
         CallOutcome.FAILED: "rejected",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import AnswerKind
-from agent.domain.verdicts import CAUSES, OUTCOMES, VERDICTS
+from agent.domain.verdicts import OUTCOMES, REFUSALS, VERDICTS
 from signoff.client.reviews import _CAUSES
 
 
@@ -18,7 +18,7 @@ def test_programs_and_agents_learn_the_same_cause() -> None:
     """The client cannot import the table, so its causes are compared; a lapsed approval has expired, too."""
     refused = {status: words.cause for status, words in OUTCOMES.items() if words.cause}
     assert {"approved": "expired", **refused} == _CAUSES
-    assert {AnswerKind(cause).value for cause in CAUSES} == CAUSES
+    assert {AnswerKind(cause).value for cause in REFUSALS} == set(REFUSALS)
     assert all(words.cause == words.status.word for words in OUTCOMES.values() if words.cause)
 
 
