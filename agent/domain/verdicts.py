@@ -15,7 +15,10 @@ NOBODY_DECIDED = "nobody decided in time"
 
 @dataclass(frozen=True, slots=True)
 class OutcomeWords:
-    """``cause``: why a program's or an agent's action did not run. ``own_words``: what a person's words are called."""
+    """``cause``: why a program's or an agent's action did not run. ``own_words``: what a person's words are called.
+
+    ``told``: what the model reads of an action that did not run; ``{why}``: the reason, or that none was given.
+    """
 
     status: RequestStatus
     title: str
@@ -23,6 +26,7 @@ class OutcomeWords:
     cause: Cause | None = None
     why: str = ""
     own_words: str = "Reason"
+    told: str = ""
 
     @property
     def heading(self) -> str:
@@ -58,11 +62,29 @@ OUTCOMES: Mapping[str, OutcomeWords] = {
     for each in (
         OutcomeWords(RequestStatus.WAITING, "Waiting for review", "⏳"),
         OutcomeWords(RequestStatus.APPROVED, "Approved", "✅", own_words="Note"),
-        OutcomeWords(RequestStatus.REJECTED, "Rejected", "❌", "rejected"),
         OutcomeWords(
-            RequestStatus.EXPIRED, "Expired", "⌛", "expired", f"{NOBODY_DECIDED}, which is not a rejection"
+            RequestStatus.REJECTED,
+            "Rejected",
+            "❌",
+            "rejected",
+            told="A reviewer rejected this action; it was not executed. {why}",
         ),
-        OutcomeWords(RequestStatus.CANCELLED, "Withdrawn", "🚫", "withdrawn"),
+        OutcomeWords(
+            RequestStatus.EXPIRED,
+            "Expired",
+            "⌛",
+            "expired",
+            f"{NOBODY_DECIDED}, which is not a rejection",
+            told="No decision arrived before the deadline (expired); this is not a rejection. "
+            "The action was not executed.",
+        ),
+        OutcomeWords(
+            RequestStatus.CANCELLED,
+            "Withdrawn",
+            "🚫",
+            "withdrawn",
+            told="The request was withdrawn. The action was not executed. {why}",
+        ),
         OutcomeWords(RequestStatus.ANSWERED, "Answered", "💬"),
     )
 }

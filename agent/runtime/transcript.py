@@ -13,6 +13,7 @@ from uuid import UUID
 
 from agent.domain import changes
 from agent.domain.run import AnswerKind, CallState, CallView, Message
+from agent.domain.verdicts import REFUSALS
 from agent.runtime.agents import Agent
 from signoff.canonical import parse_arguments
 from signoff.description import bounded
@@ -109,12 +110,7 @@ def outcome(kind: AnswerKind, words: str | None) -> str:
     why = f"Reason:\n{quoted_lines(text)}" if text else "No reason was given."
     note = f" Their note:\n{quoted_lines(text)}" if text else ""
     sentences = {
-        AnswerKind.REJECTED: f"A reviewer rejected this action; it was not executed. {why}",
-        AnswerKind.EXPIRED: (
-            "No decision arrived before the deadline (expired); this is not a rejection. "
-            "The action was not executed."
-        ),
-        AnswerKind.WITHDRAWN: f"The request was withdrawn. The action was not executed. {why}",
+        **{AnswerKind(cause): each.told.format(why=why) for cause, each in REFUSALS.items()},
         AnswerKind.DENIED: f"Policy denies this action. Nobody was asked, nothing was executed. {why}",
         AnswerKind.STOPPED: (
             f"The agent that this task was delegated to was stopped. What it had already done is not undone. {why}"
