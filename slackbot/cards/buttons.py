@@ -135,10 +135,10 @@ def _votes(view: RequestView, confirm: Json | None = None, *, approvable: bool) 
     """``confirm`` is for approvals."""
     value, about, confirms = button_value(view), spoken_subject(view), {Verdict.APPROVE: confirm}
     made = []
-    for verdict, action_id in ACTION_VOTE.items():
-        if approvable or verdict is not Verdict.APPROVE:
+    for verdict in view.verdicts:
+        if verdict in ACTION_VOTE and (approvable or verdict is not Verdict.APPROVE):
             words, sure = VERDICTS[verdict], confirms.get(verdict)
-            made.append(blocks.button(words.button, action_id, value, about, words.style, sure))
+            made.append(blocks.button(words.button, ACTION_VOTE[verdict], value, about, words.style, sure))
     return made
 
 

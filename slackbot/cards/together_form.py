@@ -179,7 +179,7 @@ def read_together(view: Mapping[str, Any]) -> SubmittedForm | None:
         errors[f"{TICK_BLOCK}0"] = NOTHING_TICKED
     if verdict is None:
         errors[VERDICT_BLOCK] = NO_VERDICT
-    if chosen_reason(view) and verdict is Verdict.APPROVE:
+    if chosen_reason(view) and verdict not in (Verdict.REJECT, None):
         errors[CHOICE_BLOCK] = ONLY_REJECTS
     return SubmittedForm(form_id, ticked, verdict, reason_of(view), query, errors)
 

@@ -60,7 +60,7 @@ async def send(request: Request, who: Signed, form: Form) -> Response:
     ctx = web_context(request)
     rows, verdict = _rows(form), _verdict(form)
     entered = {name: entered_text(form, name) for name in ("verdict", "choice", "own", "next")}
-    if verdict is None or not rows or (entered["choice"] and verdict is Verdict.APPROVE):
+    if verdict is None or not rows or (entered["choice"] and verdict is not Verdict.REJECT):
         problem = NOTHING_TICKED if not rows else NO_VERDICT if verdict is None else ONLY_REJECTS
         return await _again(ctx, who, form, entered, problem)
     reason = ": ".join(filter(None, (entered["choice"], entered["own"])))[:MAX_REASON] or None
