@@ -31,6 +31,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 from agent.domain.pause import EVERYTHING
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import AnswerKind, CallExecutor, CallState
+from agent.domain.tally import FOR
 from agent.store import tables
 from agent.store.tables import (
     agent_run,
@@ -90,7 +91,7 @@ def approvals(request: FromClause) -> ColumnElement[int]:
     alike = (
         select(func.count().label("number"))
         .select_from(ballot.outerjoin(tables.answer, tables.answer.c.vote_id == ballot.c.id))
-        .where(is_live(ballot, request), ballot.c.verdict != Verdict.REJECT)
+        .where(is_live(ballot, request), ballot.c.verdict.in_(sorted(FOR)))
         .group_by(tables.answer.c.digest)
         .correlate(request)
         .subquery("alike")
