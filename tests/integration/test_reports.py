@@ -10,6 +10,7 @@ import pytest
 
 from agent.database.driver import sql_of
 from agent.database.pools import Database
+from agent.domain.answers import AnswerForm
 from agent.domain.reports import AGES, LEFT, TOOK, Decisions, Outcomes, Report, Share
 from agent.domain.request import Together
 from agent.store import views
@@ -108,6 +109,20 @@ async def test_a_vote_without_a_look_at_details_is_counted(database: Database, w
     ]
     assert str(found.unread) == "1 of 3 (33 %)"
     assert dict(found.unread_by_risk) == {Risk.MEDIUM: Share(1, 2), Risk.HIGH: Share(0, 1)}
+
+
+async def test_answers_are_no_votes_on_actions(database: Database, week: Week) -> None:
+    """An answer authorises nothing: it is no vote without a look at Details, and its person is no reviewer by it."""
+    form = AnswerForm.of({"enum": ["eu", "us"]})
+    for who in (GRACE, ADA):
+        asked = await ask(database, answer_form=form)
+        await alone.vote(database, ballot(asked, reviewer(who), "answer", answer=form.read("eu")))
+    found = await read(database, ReportScope(ADA, everything=True))
+    assert [(each.person, each.votes, each.unread) for each in found.reviewers] == [
+        (GRACE, 2, 1),
+        (LINUS, 1, 0),
+    ]
+    assert str(found.unread) == "1 of 3 (33 %)"
 
 
 async def by_form(db: Database, person: Person, *decided: Asked, form: UUID | None = None) -> None:

@@ -241,6 +241,7 @@ WITH latest AS MATERIALIZED (
                ON opened.request_id = v.request_id AND opened.team_id = v.team_id AND opened.user_id = v.user_id
               AND opened.surface = 'modal' AND opened.created_at <= v.created_at
         WHERE v.request_id = s.id AND v.revision = s.revision AND v.superseded_by IS NULL AND v.path <> 'api'
+          AND v.verdict <> 'answer'
         OFFSET 0) AS v
 )
 SELECT CASE grouping(user_id, risk) WHEN 1 THEN 'person' WHEN 2 THEN 'risk' ELSE 'all' END AS kind,
