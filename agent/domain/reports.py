@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 
+from agent.domain.request import RequestStatus
+from agent.domain.verdicts import ON_APPROVAL, VERDICTS
 from signoff.values import Person, Risk
 
 PERIODS = (7, 30, 90)
@@ -61,20 +63,19 @@ class Share:
 class Outcomes:
     """Numbers of ended requests by outcome."""
 
-    approved: int = 0
-    rejected: int = 0
-    expired: int = 0
-    cancelled: int = 0
-    answered: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, outcome: str) -> int:
+        return self.counts.get(outcome, 0)
 
     @property
     def decided(self) -> int:
         """Actions that people approved or rejected, and questions that they rejected; an answer decides no action."""
-        return self.approved + self.rejected
+        return self.of("approved") + self.of("rejected")
 
     @property
     def total(self) -> int:
-        return self.decided + self.answered + self.expired + self.cancelled
+        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +100,18 @@ class ReviewerVotes:
     """``median``: seconds from question to vote; ``unread``: without opening Details."""
 
     person: Person
-    approvals: int
-    rejections: int
+    by_verdict: Mapping[str, int]
     median: float | None
     unread: int
 
     @property
     def votes(self) -> int:
-        return self.approvals + self.rejections
+        return sum(self.by_verdict.values())
+
+    @property
+    def outcomes(self) -> list[tuple[RequestStatus, int]]:
+        """How many are for each outcome."""
+        return [(VERDICTS[each].outcome.status, self.by_verdict.get(each, 0)) for each in ON_APPROVAL]
 
 
 @dataclass(frozen=True, slots=True)

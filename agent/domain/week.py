@@ -73,9 +73,9 @@ def _lines(report: Report, use: PolicyUse, work: WorkNumbers) -> Iterator[WeekLi
         ages = "; ".join(f"{name}: {number:,}" for name, number in classes if number)
         yield WeekLine("waiting", "Waiting now, by age", f"{ages}; {whole} in all")
     latest = ", the latest only" if report.cut else ""
-    if outcomes.expired:
-        expired = f"{Share(outcomes.expired, outcomes.total)} requests that ended{latest}"
-        yield WeekLine("expired", "Expired", expired)
+    if expired := outcomes.of("expired"):
+        share = Share(expired, outcomes.total)
+        yield WeekLine("expired", "Expired", f"{share} requests that ended{latest}")
     if work.doubtful or work.in_doubt:
         begun = f"{Share(work.doubtful, work.attempts)} attempts that began; " if work.doubtful else ""
         verb = "call waits" if work.in_doubt == 1 else "calls wait"

@@ -46,11 +46,12 @@ def stats(report: Report, names: CommandNames = DEFAULT_NAMES) -> Card:
 
 def outcomes_text(outcomes: Outcomes, median: float | None = None) -> str:
     """`8 of 9 (89 %) approved, 1 expired; median 4 min`."""
-    decided = f"{Share(outcomes.approved, outcomes.decided)} approved" if outcomes.decided else "none decided"
+    approved = Share(outcomes.of("approved"), outcomes.decided)
+    decided = f"{approved} approved" if outcomes.decided else "none decided"
     others = [
         each.status for each in ENDED if each.status not in (RequestStatus.APPROVED, RequestStatus.REJECTED)
     ]
-    rest = [f"{count:,} {each.word}" for each in others if (count := getattr(outcomes, each.value))]
+    rest = [f"{count:,} {each.word}" for each in others if (count := outcomes.of(each))]
     return f"{', '.join([decided, *rest])}{median_text(median)}"
 
 
@@ -62,7 +63,7 @@ def together_text(report: Report) -> str:
 
 def votes_text(votes: ReviewerVotes) -> str:
     """`3 approved, 1 rejected; median 4 min`."""
-    return f"{votes.approvals:,} approved, {votes.rejections:,} rejected{median_text(votes.median)}"
+    return ", ".join(f"{count:,} {each.word}" for each, count in votes.outcomes) + median_text(votes.median)
 
 
 def median_text(seconds: float | None) -> str:

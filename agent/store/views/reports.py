@@ -22,6 +22,7 @@ from agent.domain.reports import (
     ReviewerVotes,
     Share,
 )
+from agent.domain.verdicts import BY_PEOPLE
 from agent.store.clock import now
 from agent.store.rows import row_as
 from signoff.values import Person, Risk
@@ -87,6 +88,7 @@ async def report(
         since=since,
         until=until,
         most=most,
+        by_people=list(BY_PEOPLE),
         ages=list(AGES.bounds),
         left=list(LEFT.bounds),
         took=list(TOOK.bounds),
@@ -94,15 +96,17 @@ async def report(
     (whole,) = (row for row in decided if row.kind == "all")
     (all_votes,) = (row for row in votes if row.kind == "all")
     risks = {row.risk: _unread(row) for row in votes if row.kind == "risk"}
-    forms = {row.together: Decisions(row.approved + row.rejected, row.median) for row in _of(decided, "form")}
+    forms = {
+        row.together: Decisions(Outcomes(row.outcomes).decided, row.median) for row in _of(decided, "form")
+    }
     return Report(
         days=days,
         everything=scope.everything,
         waiting_by_age=AGES.counts(_classes(waiting, "age")),
         waiting_by_deadline=LEFT.counts(_classes(waiting, "left")),
-        outcomes=row_as(Outcomes, whole),
+        outcomes=Outcomes(whole.outcomes or {}),
         by_day=_days(since.date(), days, decided),
-        took=TOOK.counts([(row.class_, row.approved + row.rejected) for row in _of(decided, "took")]),
+        took=TOOK.counts([(row.class_, Outcomes(row.outcomes).decided) for row in _of(decided, "took")]),
         median=whole.median,
         slowest=whole.slowest,
         agents=_groups(_of(decided, "agent"), "agent"),
@@ -132,17 +136,17 @@ def _classes(rows: Sequence[Any], kind: str) -> list[tuple[int, int]]:
 
 
 def _days(first: date, days: int, rows: Sequence[Any]) -> tuple[tuple[date, Outcomes], ...]:
-    known = {row.day: row_as(Outcomes, row) for row in _of(rows, "day")}
+    known = {row.day: Outcomes(row.outcomes) for row in _of(rows, "day")}
     each = (first + timedelta(days=number) for number in range(days))
     return tuple((day, known.get(day, Outcomes())) for day in each)
 
 
 def _groups(rows: Iterable[Any], name: str) -> tuple[GroupOutcomes, ...]:
-    return tuple(GroupOutcomes(getattr(row, name), row_as(Outcomes, row), row.median) for row in rows)
+    return tuple(GroupOutcomes(getattr(row, name), Outcomes(row.outcomes), row.median) for row in rows)
 
 
 def _unread(row: Any) -> Share:
-    return Share(row.unread, row.approvals + row.rejections)
+    return Share(row.unread, sum((row.by_verdict or {}).values()))
 
 
 _AUDIENCES = text("""
@@ -178,7 +182,7 @@ _DECIDED = text("""
 WITH latest AS MATERIALIZED (
     SELECT id, agent, checkpoint_id, status, approvers, channel_id, requester_team_id, requester_user_id,
            (decided_at AT TIME ZONE 'UTC')::date AS day,
-           CASE WHEN status IN ('approved', 'rejected', 'answered')
+           CASE WHEN CAST(status AS text) = ANY (:by_people)
                 THEN extract(epoch FROM decided_at - created_at)::float8 END AS seconds
     FROM approval_request
     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
@@ -206,11 +210,8 @@ SELECT CASE grouping(agent, checkpoint_id, day, class_, together)
             WHEN 15 THEN 'agent' WHEN 23 THEN 'rule' WHEN 27 THEN 'day' WHEN 29 THEN 'took' WHEN 30 THEN 'form'
             ELSE 'all' END AS kind,
        agent, checkpoint_id, day, class_, together,
-       count(*) FILTER (WHERE status = 'approved') AS approved,
-       count(*) FILTER (WHERE status = 'rejected') AS rejected,
-       count(*) FILTER (WHERE status = 'expired') AS expired,
-       count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
-       count(*) FILTER (WHERE status = 'answered') AS answered,
+       (SELECT json_object_agg(each, number)
+        FROM (SELECT each, count(*) AS number FROM unnest(array_agg(status)) AS each GROUP BY each) AS n) AS outcomes,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
        percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS slowest,
        (SELECT count(*) FROM latest) AS looked_at
@@ -246,8 +247,9 @@ WITH latest AS MATERIALIZED (
 )
 SELECT CASE grouping(user_id, risk) WHEN 1 THEN 'person' WHEN 2 THEN 'risk' ELSE 'all' END AS kind,
        team_id AS person_team_id, user_id AS person_user_id, risk::text AS risk,
-       count(*) FILTER (WHERE verdict = 'approve') AS approvals,
-       count(*) FILTER (WHERE verdict = 'reject') AS rejections,
+       (SELECT json_object_agg(each, number)
+        FROM (SELECT each, count(*) AS number FROM unnest(array_agg(verdict)) AS each GROUP BY each) AS n)
+           AS by_verdict,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
        count(*) FILTER (WHERE unread) AS unread
 FROM ballot GROUP BY GROUPING SETS ((team_id, user_id), (risk), ())

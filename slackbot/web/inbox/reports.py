@@ -109,7 +109,7 @@ def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
     return [
         Bar(
             names.of(each.person.user_id),
-            _segments([("approved", each.approvals), ("rejected", each.rejections)], most, WIDTH),
+            _segments(each.outcomes, most, WIDTH),
             votes_text(each),
         )
         for each in reviewers[:MAX_BARS]
@@ -159,11 +159,11 @@ def left_out(number: int) -> str:
 
 
 def _parts(outcomes: Outcomes) -> list[Part]:
-    return [(each.status.value, getattr(outcomes, each.status.value)) for each in ENDED]
+    return [(each.status.value, outcomes.of(each.status)) for each in ENDED]
 
 
 def _counted(outcomes: Outcomes) -> str:
-    counts = [(each.status.word, getattr(outcomes, each.status.value)) for each in ENDED]
+    counts = [(each.status.word, outcomes.of(each.status)) for each in ENDED]
     return ", ".join(f"{count:,} {word}" for word, count in counts if count)
 
 

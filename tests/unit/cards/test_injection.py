@@ -58,9 +58,9 @@ from tests.unit.cards.conftest import make_run
 
 def report_about(name: str) -> Report:
     """A report on an agent, a rule and a reviewer of this name."""
-    outcomes = Outcomes(approved=2, rejected=1, expired=1, cancelled=1)
+    outcomes = Outcomes({"approved": 2, "rejected": 1, "expired": 1, "cancelled": 1})
     group = GroupOutcomes(name, outcomes, 60.0)
-    votes = ReviewerVotes(Person("T0TEAM", name), 2, 1, 60.0, 1)
+    votes = ReviewerVotes(Person("T0TEAM", name), {"approve": 2, "reject": 1}, 60.0, 1)
     return Report(
         days=7,
         everything=False,

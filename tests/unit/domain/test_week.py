@@ -18,7 +18,7 @@ REPORT = Report(
     True,
     (0, 0, 2, 0, 0, 1),
     (0, 0, 0, 0, 3, 0),
-    Outcomes(approved=30, rejected=6, expired=4),
+    Outcomes({"approved": 30, "rejected": 6, "expired": 4}),
     ((date(2026, 11, 16), Outcomes()),),
     (),
     None,
@@ -44,7 +44,7 @@ NO_WORK = WorkNumbers(9, 0, 0, 3, 0)
 NO_REPORT = replace(
     REPORT,
     waiting_by_age=(0,) * 6,
-    outcomes=Outcomes(approved=2),
+    outcomes=Outcomes({"approved": 2}),
     unread=Share(0, 2),
     together=Decisions(),
     alone=Decisions(2, 60.0),
