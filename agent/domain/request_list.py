@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
+from agent.domain.free_text import FreeText
 from agent.domain.people import Exclusion, deciders
 from agent.domain.request import ApprovalState, RequestStatus
 from agent.domain.request_view import Behalf
@@ -37,7 +38,7 @@ class RequestLine:
     # On the current revision.
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)
-    label: str | None = field(default=None, kw_only=True)
+    label: FreeText | None = field(default=None, kw_only=True)
     granted_to: Behalf | None = field(default=None, kw_only=True)  # for a grant's request
     revision: int = field(default=1, kw_only=True)
     approval: ApprovalState | None = field(default=None, kw_only=True)
@@ -63,7 +64,7 @@ class HistoryLine(RequestLine):
 
     decided_by: Person | None = None
     decided_at: datetime | None = None
-    reason: str | None = None
+    reason: FreeText | None = None
     thread: tuple[str, str] | None = None
     approved_by: tuple[Person, ...] = ()
     answer: Any = None

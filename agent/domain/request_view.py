@@ -13,6 +13,7 @@ from uuid import UUID
 from agent.domain.ancestors import ancestor_names
 from agent.domain.answers import AnswerForm
 from agent.domain.facts import FactsSource
+from agent.domain.free_text import FreeText
 from agent.domain.limits import Caller, LimitView
 from agent.domain.people import Exclusion, deciders
 from agent.domain.request import (
@@ -44,7 +45,7 @@ class VoteView:
 
     person: Person
     verdict: Verdict
-    reason: str | None
+    reason: FreeText | None
     at: datetime
     answer: Any = None
     """The value of the verdict `answer`; None if erased."""
@@ -65,7 +66,7 @@ class DecisionView:
 
     outcome: RequestStatus
     person: Person | None
-    reason: str | None
+    reason: FreeText | None
     at: datetime
     approved_by: tuple[Person, ...] = ()
 
@@ -83,10 +84,10 @@ class ExecutionView:
     status: ExecutionStatus
     started_at: datetime
     finished_at: datetime | None
-    error: str | None
+    error: FreeText | None
     settled_by: Person | None = None
     settled_as: str | None = None  # "retry" | "done"
-    result: str | None = None
+    result: FreeText | None = None
     retry_voters: tuple[Person, ...] = ()  # until there are enough
     retry_at: datetime | None = None  # failed temporarily
     nothing_done: bool = False  # it certainly had no effect
@@ -132,7 +133,7 @@ class EarlierRejection:
     request_id: UUID
     person: Person | None
     at: datetime
-    reason: str | None = None
+    reason: FreeText | None = None
     channel_id: str | None = None
     message_ts: str | None = None
     link: str | None = None
@@ -178,7 +179,7 @@ class RequestView:
     facts: Mapping[str, Any] | None
     previous_facts: Mapping[str, Any] | None  # of a voided approval
     description: str
-    rationale: str | None
+    rationale: FreeText | None
     agent: str
     agent_version: str
     run_id: UUID | None
@@ -230,7 +231,7 @@ class RequestView:
     recorded: int = 0  # increases with every change
     limits: tuple[LimitView, ...] = ()  # as they were when people were asked
     above: tuple[str, ...] = ()  # delegating agents, root first
-    label: str | None = None
+    label: FreeText | None = None
     answer_form: AnswerForm | None = None  # what it wants besides yes or no
 
     def money_in(self, root: str) -> Money:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
+from agent.domain.free_text import FreeText
 from agent.domain.limits import Caller
 from agent.domain.request import ExecutionStatus
 from agent.domain.request_view import Change
@@ -196,9 +197,9 @@ class RunView:
     id: UUID
     agent: str
     agent_version: str
-    task: str
+    task: FreeText
     status: RunStatus
-    cause: str | None  # "rejected", "expired", a model error, a limit …
+    cause: FreeText | None  # "rejected", "expired", a model error, a limit …
     requester: Person | None
     parent_run_id: UUID | None
     channel_id: str | None
@@ -209,17 +210,17 @@ class RunView:
     awaiting_calls: int
     created_at: datetime
     updated_at: datetime
-    answer: str | None = None
+    answer: FreeText | None = None
     waiting: int = 0  # undecided requests
     in_doubt: int = 0
     sleeping_until: datetime | None = None  # shortest sleep, if nothing else is in progress
     waiting_below: tuple[str, ...] = ()  # one per undecided request of a descendant
-    progress: str | None = None
-    label: str | None = None  # by starter or agent
+    progress: FreeText | None = None
+    label: FreeText | None = None  # by starter or agent
     erased_at: datetime | None = None
     principal: str = ""  # "slack:/agent", "key:ci" …
     session_id: str | None = None  # the program's
-    program_user: str | None = None  # the program's name for its user; nobody in Slack
+    program_user: FreeText | None = None  # the program's name for its user; nobody in Slack
     tokens_before: int = 0  # at the last resumption; the limit counts from there
     above: tuple[str, ...] = ()  # delegating agents, root first
     ancestor_ids: tuple[UUID, ...] = ()  # root first

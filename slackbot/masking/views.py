@@ -19,10 +19,11 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.domain.checkpoints import redacted
+from agent.domain.free_text import free_texts
 from agent.domain.masked_action import masked_action
 from agent.domain.repetitions import named_in
 from agent.domain.request_list import HistoryLine, RequestLine
-from agent.domain.request_view import Change, ExecutionView, RequestView, VoteView
+from agent.domain.request_view import Change, RequestView, VoteView
 from agent.domain.run import RunValues, RunView
 from signoff.description import shown
 from signoff.json_paths import steps_of
@@ -124,7 +125,9 @@ async def clean_runs(
     known = values or {}
     # Collecting what calls hide takes long: nobody does it late.
     asked = (lambda: hidden) if known else hidden
-    return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], asked)
+    return await off_the_loop(
+        lambda find: [replace(run, **_written(run, _for(run, known, find))) for run in runs], asked
+    )
 
 
 async def clean_lines(lines: Sequence[Line], hidden: Mapping[UUID, Hidden] | None = None) -> list[Line]:
@@ -270,19 +273,18 @@ def _view(view: RequestView, find: Find) -> RequestView:
     execution, decision, earlier = view.execution, view.decision, view.rejected_before
     return replace(
         view,
+        **_written(view, find),
         action=action,
         facts=facts.value,
         previous_facts=redact_value(
             view.previous_facts, find=find, redact=view.rule.redact, root="facts"
         ).value,
         description=shown(view.description, find),
-        rationale=_optional_text(view.rationale, find),
-        label=_optional_text(view.label, find),
         votes=tuple(_vote(vote, view, find) for vote in view.votes),
         answer_form=view.answer_form and view.answer_form.with_texts(lambda text: _text(text, find)),
-        decision=replace(decision, reason=_optional_text(decision.reason, find)) if decision else None,
-        execution=_execution(execution, find) if execution else None,
-        rejected_before=replace(earlier, reason=_optional_text(earlier.reason, find)) if earlier else None,
+        decision=replace(decision, **_written(decision, find)) if decision else None,
+        execution=replace(execution, **_written(execution, find)) if execution else None,
+        rejected_before=replace(earlier, **_written(earlier, find)) if earlier else None,
         link=None if view.link and find(view.link) else view.link,
         changes=tuple(_change(change, view, find) for change in view.changes),
         context=redact_value(view.context, find=find, redact=view.rule.redact).value,
@@ -292,24 +294,19 @@ def _view(view: RequestView, find: Find) -> RequestView:
 def _vote(vote: VoteView, view: RequestView, find: Find) -> VoteView:
     """An answer's fields are named as arguments are."""
     answer = redact_value(vote.answer, find=find, redact=view.rule.redact).value
-    return replace(vote, reason=_optional_text(vote.reason, find), answer=answer)
+    return replace(vote, **_written(vote, find), answer=answer)
 
 
 def _is_small(view: RequestView) -> bool:
-    execution, decision = view.execution, view.decision
+    parts: list[Any] = [view, *view.votes, view.decision, view.rejected_before, view.execution]
     texts: list[Any] = [
+        *(free_texts(part) for part in parts if part is not None),
         view.action.arguments,
         view.facts,
         view.previous_facts,
         view.description,
-        view.rationale,
-        view.label,
-        [vote.reason for vote in view.votes],
         [vote.answer for vote in view.votes],
         view.answer_form.schema if view.answer_form else None,
-        decision.reason if decision else None,
-        view.rejected_before.reason if view.rejected_before else None,
-        [execution.error, execution.result] if execution else None,
         view.link,
         [[change.path, change.before, change.after] for change in view.changes],
         view.context,
@@ -330,12 +327,6 @@ def _is_short(left: list[Any]) -> bool:
     return room >= 0
 
 
-def _execution(execution: ExecutionView, find: Find) -> ExecutionView:
-    return replace(
-        execution, error=_optional_text(execution.error, find), result=_optional_text(execution.result, find)
-    )
-
-
 def _change(change: Change, view: RequestView, find: Find) -> Change:
     before, after = (
         _changed(change.path, value, view, find).value for value in (change.before, change.after)
@@ -348,25 +339,11 @@ def _changed(path: str, value: Any, view: RequestView, find: Find) -> RedactedVa
     return redact_value(value, find=find, redact=view.rule.redact, steps=tuple(steps_of(path)))
 
 
-def _run(run: RunView, find: Find) -> RunView:
-    return replace(
-        run,
-        task=_text(run.task, find),
-        cause=_optional_text(run.cause, find),
-        answer=_optional_text(run.answer, find),
-        progress=_optional_text(run.progress, find),
-        label=_optional_text(run.label, find),
-        program_user=_optional_text(run.program_user, find),
-    )
-
-
 def _line(line: Line, find: Find) -> Line:
-    said = _texts(line)
-    clean: dict[str, Any] = {name: _optional_text(text, find) for name, text in said.items()}
-    clean["description"] = shown(line.description, find)
+    clean = _written(line, find) | {"description": shown(line.description, find)}
     if isinstance(line, HistoryLine) and line.answer is not None:
         clean["answer"] = redact_value(line.answer, find=find).value
-    return line if clean == said else replace(line, **clean)
+    return line if clean == _texts(line) else replace(line, **clean)
 
 
 def _body(body: Mapping[str, Any], find: Find) -> dict[str, Any]:
@@ -377,13 +354,13 @@ def _body(body: Mapping[str, Any], find: Find) -> dict[str, Any]:
 
 
 def _texts(line: RequestLine) -> dict[str, str | None]:
-    said = {"description": line.description, "label": line.label}
-    return said | {"reason": line.reason} if isinstance(line, HistoryLine) else said
+    return free_texts(line) | {"description": line.description}
 
 
 def _text(text: str, find: Find) -> str:
     return mask(text, find(text))
 
 
-def _optional_text(text: str | None, find: Find) -> str | None:
-    return None if text is None else _text(text, find)
+def _written(view: Any, find: Find) -> dict[str, Any]:
+    """What others wrote in a view, masked."""
+    return {name: text and _text(text, find) for name, text in free_texts(view).items()}

@@ -90,9 +90,10 @@ async def test_no_field_of_a_view_keeps_a_secret() -> None:
         previous_facts={"text": said, "token": PASSWORD},
         description=said,
         rationale=said,
+        label=said,
         votes=(VoteView(GRACE, Verdict.APPROVE, said, AT),),
         decision=DecisionView(RequestStatus.REJECTED, GRACE, said, AT),
-        execution=ExecutionView(UUID(int=1), 1, ExecutionStatus.FAILED, AT, AT, said),
+        execution=ExecutionView(UUID(int=1), 1, ExecutionStatus.FAILED, AT, AT, said, result=said),
         changes=(Change("$.password", "old" + PASSWORD, PASSWORD), Change("$.note", said, "short")),
         rejected_before=EarlierRejection(UUID(int=8), GRACE, AT, said),
         context={
