@@ -278,15 +278,13 @@ _named = case(
     else_=_request.c.client_id,
 )
 _for_others = and_(~_of_program, tool_call.c.executor == CallExecutor.PROGRAM)
+_UNREAD = ("request_id", "n", "arguments", "author", "created_at", "signature_digest")
 _VIEW = (
     select(
         *(column for column in _request.c if column.name != "client_id"),
         _named.label("client_id"),
-        *_revision.c[
-            "tool", "tool_version", "action", "digest", "facts", "description", "rationale", "facts_source"
-        ],
+        *(column for column in _revision.c if column.name not in _UNREAD),
         _revision.c.created_at.label("facts_at"),
-        *_revision.c["context", "changes", "erased_at", "editor_team_id", "editor_user_id"],
         audit_head.c.seq,
         agent_run.c.ancestor_agents.label("above"),
         agent_run.c.label.label("label"),
