@@ -101,11 +101,11 @@ def approval_state(
         return _SETTLED[settled_as]
     if retrying:
         return ApprovalState.RETRYING
-    return ApprovalState.NOTHING_DONE if nothing_done else _EXECUTED[execution]
+    return ApprovalState.NOTHING_DONE if nothing_done else EXECUTED[execution]
 
 
 _SETTLED = {"done": ApprovalState.MARKED_DONE, "retry": ApprovalState.RETRY_WANTED}
-_EXECUTED = {
+EXECUTED = {
     ExecutionStatus.CLAIMED: ApprovalState.RUNNING,
     ExecutionStatus.SUCCEEDED: ApprovalState.DONE,
     ExecutionStatus.FAILED: ApprovalState.FAILED,

@@ -9,7 +9,7 @@ from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
 from agent.domain.request_list import RequestLine
 from agent.domain.request_view import GrantView, RequestView
 from agent.domain.run import CallOutcome, Hold, RunStatus
-from agent.domain.verdicts import OUTCOMES, REFUSALS
+from agent.domain.verdicts import OUTCOMES
 
 SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry requested"}
 """A person's verdict on an execution in doubt."""
@@ -24,15 +24,16 @@ def of_request(standing: RequestStatus | ApprovalState) -> str:
 
 def of_run(standing: RunStatus | CallOutcome | ExecutionStatus | Hold) -> str:
     """Return the words for a run's state, what holds it, or how its call has ended."""
-    # Equal texts of two enumerations are one key.
-    return _ENDING_WORDS[standing] if isinstance(standing, CallOutcome) else _RUN_WORDS[standing]
+    if isinstance(standing, CallOutcome):
+        return f"Ended: {_ending(standing)}"
+    waits = standing is RunStatus.PENDING_APPROVAL
+    return OUTCOMES[RequestStatus.WAITING].title if waits else standing.value.replace("_", " ").capitalize()
 
 
 def of_outcomes(outcomes: Collection[CallOutcome]) -> str:
     """`done, rejected`, without what is still open."""
     ended = [each for each in CallOutcome if each in outcomes and each is not CallOutcome.OPEN]
-    done = {CallOutcome.DONE: "done"}
-    return ", ".join(done.get(each) or _ENDING_WORDS[each].removeprefix("Ended: ") for each in ended)
+    return ", ".join(map(_ending, ended))
 
 
 def progress(given: int, needed: int, counted: str = "approvals") -> str:
@@ -61,22 +62,8 @@ _APPROVAL_WORDS = {
     ApprovalState.HANDED_OVER: "Handed over",
     ApprovalState.RETRYING: "Failed, will be retried",
 }
-_RUN_WORDS: dict[RunStatus | ExecutionStatus | Hold, str] = {
-    RunStatus.WORKING: "Working",
-    RunStatus.PENDING_APPROVAL: "Waiting for review",
-    RunStatus.COMPLETED: "Completed",
-    RunStatus.DENIED: "Denied",
-    RunStatus.FAILED: "Failed",
-    RunStatus.CANCELLED: "Cancelled",
-    ExecutionStatus.IN_DOUBT: "In doubt",
-    Hold.PAUSED: "Paused",
-    Hold.SLEEPING: "Sleeping",
-}
-_ENDING_WORDS = {
-    **{CallOutcome(cause): f"Ended: {cause}" for cause in REFUSALS},
-    CallOutcome.LAPSED: "Ended: lapsed",
-    CallOutcome.NOT_RUN: "Ended: not run",
-    CallOutcome.FAILED: "Ended: failed",
-    CallOutcome.DENIED: "Ended: denied by policy",
-    CallOutcome.NOTHING_DONE: "Ended: nothing was done",
-}
+_ENDINGS = {CallOutcome.DENIED: "denied by policy", CallOutcome.NOTHING_DONE: "nothing was done"}
+
+
+def _ending(outcome: CallOutcome) -> str:
+    return _ENDINGS.get(outcome) or outcome.value.replace("_", " ")

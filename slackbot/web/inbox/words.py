@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from agent.domain.request import ApprovalState, ExecutionStatus, RequestStatus
+from agent.domain.request import EXECUTED, ApprovalState, ExecutionStatus, RequestStatus
 from agent.domain.run import CallOutcome, Hold, RunStatus
 from agent.domain.verdicts import REFUSALS
 from signoff import formats
@@ -74,13 +74,6 @@ def people(all_of_them: Sequence[Person], names: Names, at_most: int = 100) -> s
     return "".join(enumerated([who(each, names) for each in all_of_them], at_most))
 
 
-EXECUTION_WORDS = {
-    ExecutionStatus.CLAIMED: "Running",
-    ExecutionStatus.SUCCEEDED: "Done",
-    ExecutionStatus.FAILED: "Failed",
-    ExecutionStatus.IN_DOUBT: "In doubt",
-}
-
 State = RequestStatus | ApprovalState | RunStatus | CallOutcome | ExecutionStatus | Hold
 
 _COLOURS: Mapping[type[State], Mapping[State, str]] = {
@@ -107,12 +100,6 @@ _COLOURS: Mapping[type[State], Mapping[State, str]] = {
         RunStatus.FAILED: "rejected",
         RunStatus.CANCELLED: "cancelled",
     },
-    ExecutionStatus: {
-        ExecutionStatus.CLAIMED: "working",
-        ExecutionStatus.SUCCEEDED: "approved",
-        ExecutionStatus.FAILED: "rejected",
-        ExecutionStatus.IN_DOUBT: "doubt",
-    },
     Hold: {Hold.PAUSED: "cancelled", Hold.SLEEPING: "waiting"},
     CallOutcome: {
         **{CallOutcome(cause): words.status.value for cause, words in REFUSALS.items()},
@@ -134,12 +121,13 @@ def state_words(state: State) -> str:
         case RunStatus() | CallOutcome() | Hold():
             return status_words.of_run(state)
         case _:
-            return EXECUTION_WORDS[state]
+            return EXECUTED[state].value.capitalize()
 
 
 def colour(state: State) -> str:
     """Return the CSS class that gives a state its colour and icon."""
-    return _COLOURS[type(state)][state]
+    known = EXECUTED[state] if isinstance(state, ExecutionStatus) else state
+    return _COLOURS[type(known)][known]
 
 
 def pairs(values: Iterable[str]) -> list[tuple[str, str]]:
