@@ -61,7 +61,7 @@ def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
     """Enqueue a redraw of the first message of these calls' runs, and of ancestors that work or have
     completed.
     """
-    rows = [{"call_id": call_id} for call_id in call_ids]
+    rows = [{"id": new_id(), "call_id": call_id} for call_id in call_ids]
     if rows:
         tx.add_rows(_SHOW_RUNS, rows, last=True)
 
@@ -103,11 +103,12 @@ JOIN tool_call AS c ON c.id = r.call_id AND (
         AND NOT (e.body ->> 'outcome' = 'rejected' AND r.policy ->> 'on_reject' = 'stop'))
 JOIN agent_run AS a ON a.id = c.run_id AND a.channel_id IS NOT NULL
 """)
+# Only this statement knows the number of rows: each has the time of its call's id and a random half of its own.
 _SHOW_RUNS = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body, coalesce_key)
-SELECT DISTINCT ON (a.id) gen_random_uuid(), CAST('run_root' AS delivery_kind), 1, a.team_id, a.channel_id, a.id,
-       CAST('{}' AS jsonb), 'run:' || a.id
-FROM (SELECT * FROM json_to_recordset(:rows) AS t (call_id uuid) LIMIT (SELECT CAST(:many AS int))) AS e
+SELECT DISTINCT ON (a.id) CAST(left(CAST(e.id AS text), 19) || right(CAST(gen_random_uuid() AS text), 17) AS uuid),
+       CAST('run_root' AS delivery_kind), 1, a.team_id, a.channel_id, a.id, CAST('{}' AS jsonb), 'run:' || a.id
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, call_id uuid) LIMIT (SELECT CAST(:many AS int))) AS e
 JOIN tool_call AS c ON c.id = e.call_id
 JOIN agent_run AS r ON r.id = c.run_id
 JOIN agent_run AS a ON a.id = ANY (r.ancestor_ids || r.id) AND a.channel_id IS NOT NULL

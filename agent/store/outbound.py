@@ -49,7 +49,8 @@ def _to_webhooks(
 ) -> None:
     about = [(request_id, None) for request_id in requests] + [(None, run_id) for run_id in runs]
     rows = [
-        {"event": event.value, "request_id": request_id, "run_id": run_id} for request_id, run_id in about
+        {"id": new_id(), "event": event.value, "request_id": request_id, "run_id": run_id}
+        for request_id, run_id in about
     ]
     tx.add_rows(_TO_WEBHOOKS, rows)
 
@@ -135,11 +136,13 @@ def _notice(row: Row[Any]) -> OutboundMessage:
     return row_as(OutboundMessage, row, webhook=webhook)
 
 
-# Only this statement knows the number of rows, so it makes the ids. The sender polls for them.
+# Only this statement knows the number of rows: each has the time of the id given and a random half of its own. The
+# sender polls for them.
 _TO_WEBHOOKS = text("""
 INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
-SELECT gen_random_uuid(), 'webhook', w.id, f.event, f.request_id, f.run_id
-FROM webhook AS w, json_to_recordset(:rows) AS f (event text, request_id uuid, run_id uuid)
+SELECT CAST(left(CAST(f.id AS text), 19) || right(CAST(gen_random_uuid() AS text), 17) AS uuid), 'webhook', w.id,
+       f.event, f.request_id, f.run_id
+FROM webhook AS w, json_to_recordset(:rows) AS f (id uuid, event text, request_id uuid, run_id uuid)
 WHERE w.removed_at IS NULL AND w.events @> jsonb_build_array(f.event)
 """)
 _TO_MAILBOXES = text("""

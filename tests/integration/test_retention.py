@@ -18,7 +18,8 @@ from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.request_list import RequestKind
 from agent.domain.run import CallExecutor, RunStatus, Turn
 from agent.store import views
-from agent.usecases import audit, calls, grants, requests, retention, runs
+from agent.store.ids import id_at
+from agent.usecases import audit, calls, grants, requests, retention, runs, webhooks
 from agent.usecases.calls import Outcome
 from agent.usecases.retention import ErasureCounts
 from signoff.errors import Conflict
@@ -40,6 +41,7 @@ from tests.integration.asking import (
     write,
 )
 from tests.integration.granting import allow, cover, use
+from tests.integration.web.receiver import LOOPBACK
 
 SECRET = "a very private matter"
 NOW = timedelta(0)
@@ -269,6 +271,19 @@ async def test_settled_deliveries_and_notices_go_pending_ones_stay(
     before = await column(database, "SELECT count(*) FROM delivery WHERE state = 'pending'")
     assert (await _erase(as_owner)).deliveries == 1
     assert await column(database, "SELECT state::text FROM delivery") == ["pending"] * before[0]
+
+
+async def test_the_id_of_each_message_says_when_it_was_written(database: Database) -> None:
+    """Erasing finds what is old by its id, also the messages that a statement over several runs or webhooks writes."""
+    await webhooks.add(database, "ops", "http://127.0.0.1/", by="test", allowed=LOOPBACK)
+    begun = id_at(datetime.now(UTC))
+    asked = await _finished(database)
+    written = "SELECT id FROM delivery UNION ALL SELECT id FROM notice"
+    ids = await column(database, written)
+    assert len(ids) > 5
+    assert begun <= min(ids) < max(ids) < id_at(datetime.now(UTC) + timedelta(seconds=1))
+    roots = "SELECT count(*) FROM delivery WHERE kind = 'run_root' AND run_id = :run"
+    assert await column(database, roots, run=asked.run_id) == [1]
 
 
 async def test_a_conversation_can_go_on_after_it(database: Database, as_owner: Database) -> None:
