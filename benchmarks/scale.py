@@ -1,5 +1,6 @@
 """`python -m benchmarks.scale`: database size and CPU time per decision.
 
+The size is what stays: after the work, the hourly sweeps delete sent messages at once instead of after a week.
 From these, `benchmarks.publish` computes the needs of 10, 1,000 and 100,000 decisions a minute.
 """
 
@@ -12,6 +13,8 @@ import time
 from dataclasses import asdict, astuple
 from typing import Any
 
+from agent.database.pools import Database
+from agent.usecases import deliveries
 from benchmarks import report
 from benchmarks.counted import Spent, spent, statements
 from benchmarks.ground import Ground, ground, owner, settle, take_back
@@ -51,6 +54,7 @@ async def measure(floor: Ground, slack: SlackSandbox, count: int) -> dict[str, A
         python = await side.ask("cpu") - python
         decided = await asyncio.to_thread(spent, floor, NAME) - before
     take_back(url)
+    await _forget(url)
     full = await asyncio.to_thread(_sizes, url)
     of_each = {
         name: {"heap": (heap - empty[name][0]) / len(made), "indexes": (index - empty[name][1]) / len(made)}
@@ -70,6 +74,12 @@ async def measure(floor: Ground, slack: SlackSandbox, count: int) -> dict[str, A
 def _each(total: Spent, count: int) -> dict[str, float]:
     found = {name: value / count for name, value in asdict(total).items()}
     return found | {"server_ms": found.pop("server_cpu") * 1e3}
+
+
+async def _forget(url: str) -> None:
+    """Delete what the sweeps of a running service delete when it is a week old."""
+    async with Database(url) as db:
+        await deliveries.forget_sent(db, days=0)
 
 
 def _sizes(url: str) -> dict[str, tuple[int, int]]:

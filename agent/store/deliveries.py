@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
@@ -11,6 +12,7 @@ from sqlalchemy import text
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.store import due_deliveries
 from agent.store.card_places import LOOK_AFTER
+from agent.store.ids import SKEW, id_at
 from agent.store.next_delivery import NEXT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -194,6 +196,17 @@ def postpone_thread(
     tx.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
 
 
+async def forget_sent(connection: Connection, before: datetime, after: UUID, limit: int) -> Sequence[UUID]:
+    """Delete up to `limit` messages that are settled and older than this; return their ids, the last one last.
+
+    Begins after this id, so that a batch does not read again what the ones before it left.
+    """
+    rows = await fetch(
+        connection, _FORGET_SENT, before=before, last=id_at(before + SKEW), after=after, limit=limit
+    )
+    return [row.id for row in rows]
+
+
 _ADD = text("INSERT INTO outlet (team_id, channel_id) VALUES (:team, :channel) ON CONFLICT DO NOTHING")
 _RENEW = text("""
 UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
@@ -256,4 +269,23 @@ _POSTPONE_THREAD = text("""
 UPDATE delivery SET not_before = greatest(not_before, clock_timestamp() + make_interval(secs => :seconds))
 WHERE (state = 'pending') IS NOT FALSE AND kind = CAST(:kind AS delivery_kind)
   AND (request_id = CAST(:request AS uuid) OR run_id = CAST(:run AS uuid))
+""")
+# Cards are drawn from facts and found by their place, so nothing reads the row of a message that Slack has. What stays
+# until retention erases it:
+# * a pending message;
+# * a dead one, which operators list and retry, and what was sent under its key, which says that it need not be;
+# * a message with a key of its own, which says that somebody was told: operators are told once of a request's missing
+#   reviewers or plain card, and a run once of trouble with its card, however long that lasts.
+_FORGET_SENT = text("""
+WITH old AS MATERIALIZED (
+    SELECT d.id FROM delivery AS d
+    WHERE d.id > :after AND d.id < :last AND d.state IN ('sent', 'skipped') AND d.created_at < :before
+      AND (d.coalesce_key IS NULL OR d.kind IN ('card', 'run_root', 'digest') AND d.coalesce_key NOT IN (
+          SELECT dead.coalesce_key FROM delivery AS dead
+          WHERE dead.state = 'dead' AND dead.coalesce_key IS NOT NULL))
+    ORDER BY d.id LIMIT :limit FOR UPDATE OF d SKIP LOCKED
+), gone AS (
+    DELETE FROM delivery USING old WHERE delivery.id = old.id
+)
+SELECT id FROM old ORDER BY id
 """)

@@ -15,7 +15,7 @@ ATTEMPTS = 16
 """About a day, with pauses that double up to the longest."""
 
 KEPT_DAYS = 7
-"""For sent notices."""
+"""For sent notices and messages to Slack."""
 
 
 async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessage]:

@@ -57,6 +57,7 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "key_uses": (api_keys.forget_uses, 60.0),
     "limits": (limits.settle_ended, 5.0),
     "forget_notices": (outbound.forget, 3600.0),
+    "forget_messages": (deliveries.forget_sent, 3600.0),
 }
 """Sweeps without a poll, and the seconds in between."""
 

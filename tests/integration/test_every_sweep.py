@@ -33,6 +33,7 @@ from tests.integration.service.conftest import House, http_house  # noqa: F401
 from tests.integration.test_doctor import Clinic, clinic  # noqa: F401
 from tests.integration.test_observing import judge, observing, soon
 from tests.integration.test_scheduler import expire, lapse, orphans, remind, rescue
+from tests.integration.test_sent_messages import AGE
 from tests.integration.web.receiver import LOOPBACK
 from tests.integration.web.test_service_metrics import samples
 
@@ -93,6 +94,12 @@ async def old_notice(db: Database) -> None:
     )
 
 
+async def old_message(db: Database) -> None:
+    await ask(db)
+    await write(db, "UPDATE delivery SET state = 'sent'")
+    await write(db, AGE)
+
+
 async def folded(db: Database) -> None:
     await ask(db)
     await write(db, "UPDATE card_place SET folded = true")
@@ -147,6 +154,7 @@ CASES: Mapping[str, tuple[MakeDue, str]] = {
     "key_uses": (key_use, "key_use"),
     "limits": (ended_use, "limit_use WHERE NOT settled"),
     "forget_notices": (old_notice, "notice"),
+    "forget_messages": (old_message, "delivery"),
     "unfold": (folded, "card_place WHERE folded"),
     "deleted_cards": (old_card, "card_place WHERE look_at <= clock_timestamp()"),
     "week": (observed, "judgement WHERE NOT EXISTS (SELECT 1 FROM delivery WHERE kind = 'direct')"),
