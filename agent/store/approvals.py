@@ -61,11 +61,12 @@ SELECT r.id AS request_id, r.call_id, c.session, r.status::text AS status, r.app
        coalesce(extract(epoch FROM d.decided_at - r.created_at)::float, 0) AS waited,
        coalesce(extract(epoch FROM clock_timestamp() - d.decided_at)::float, 0) AS age,
        NULL AS signature_decided, NULL AS asked_version, NULL AS executor_asked, s.verdict::text AS settled_as,
-       r.voided_at IS NOT NULL AS voided, v.facts, v.facts_source, r.policy,
+       r.voided_at IS NOT NULL AS voided, v.facts, v.facts_source, rule.content AS policy,
        extract(epoch FROM clock_timestamp() - v.created_at)::float AS facts_age,
        (SELECT count(*) FROM execution WHERE request_id = r.id) AS attempts,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused
 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
+JOIN rule ON rule.digest = r.rule_digest
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
 LEFT JOIN LATERAL (SELECT id FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true

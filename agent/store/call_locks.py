@@ -261,7 +261,7 @@ SELECT c.id, c.run_id, c.agent, c.executor::text AS executor, c.state::text AS s
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', c.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at IS NOT NULL AS voided,
-       r.policy ->> 'on_reject' AS on_reject, r.approvers, r.excluded, r.approvals_required, r.expires_at,
+       rule.content ->> 'on_reject' AS on_reject, r.approvers, r.excluded, r.approvals_required, r.expires_at,
        r.requester_team_id, r.requester_user_id,
        (SELECT detail ->> 'terms' FROM audit_event
         WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
@@ -279,6 +279,7 @@ SELECT c.id, c.run_id, c.agent, c.executor::text AS executor, c.state::text AS s
        coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM tool_call AS c LEFT JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN rule ON rule.digest = r.rule_digest
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
 WHERE c.id = named.id OFFSET 0

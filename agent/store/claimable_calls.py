@@ -67,7 +67,7 @@ JOIN LATERAL (
     SELECT c.id, c.run_id, a.agent, a.principal, a.requester_team_id, a.requester_user_id, c.tool,
            r.id AS request_id, v.action, v.digest AS digest_decided, v.digest AS digest_recorded, true AS terms_stand,
            v.signature_digest AS signature_decided, c.executor::text AS executor_asked,
-           v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, r.agent_version AS asked_version,
+           v.facts, v.facts_source, 0.0::float AS facts_age, rule.content AS policy, r.agent_version AS asked_version,
            false AS edited, r.escalated_at IS NOT NULL AS escalated,
            coalesce(extract(epoch FROM clock_timestamp() - r.decided_at), 0)::float AS age,
            extract(epoch FROM coalesce(r.decided_at, clock_timestamp()) - r.created_at)::float AS waited,
@@ -77,6 +77,7 @@ JOIN LATERAL (
     JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no AND c.executor = 'here'
     JOIN agent_run AS a ON a.id = c.run_id
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+    JOIN rule ON rule.digest = r.rule_digest
     WHERE r.id = asked.id AND v.editor_user_id IS NULL
       AND ((r.status = 'waiting' AND c.state = 'asked') OR (r.status = 'approved' AND c.state = 'ready'))
       AND c.held IS NULL AND c.repeats IS NULL AND (c.retry_at IS NULL OR c.retry_at <= clock_timestamp())

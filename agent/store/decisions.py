@@ -100,7 +100,8 @@ JOIN approval_request AS r ON r.id = e.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 JOIN tool_call AS c ON c.id = r.call_id AND (
     NOT c.blocking OR btrim(e.body ->> 'reason') <> ''
-        AND NOT (e.body ->> 'outcome' = 'rejected' AND r.policy ->> 'on_reject' = 'stop'))
+        AND NOT (e.body ->> 'outcome' = 'rejected' AND (
+            SELECT content ->> 'on_reject' FROM rule WHERE digest = r.rule_digest) = 'stop'))
 JOIN agent_run AS a ON a.id = c.run_id AND a.channel_id IS NOT NULL
 """)
 # Only this statement knows the number of rows: each has the time of its call's id and a random half of its own.

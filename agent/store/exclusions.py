@@ -93,7 +93,8 @@ UNION
 SELECT 'adviser', d.team_id, d.user_id
 FROM proposal, family JOIN approval_request AS r ON r.run_id = family.id JOIN decision AS d ON d.request_id = r.id
 WHERE d.outcome = 'rejected' AND btrim(d.reason) <> '' AND d.decided_at < proposal.at AND d.user_id IS NOT NULL
-  AND NOT jsonb_exists(coalesce(nullif(r.policy -> 'reject_reasons', 'null'), '[]'), d.reason)
+  AND NOT jsonb_exists(coalesce(nullif(
+      (SELECT content -> 'reject_reasons' FROM rule WHERE digest = r.rule_digest), 'null'), '[]'), d.reason)
 UNION
 SELECT 'adviser', b.team_id, b.user_id
 FROM proposal, family JOIN approval_request AS r ON r.run_id = family.id JOIN vote AS b ON b.request_id = r.id
@@ -142,7 +143,8 @@ SELECT words.why, words.team_id, words.user_id
 FROM words JOIN approval_request AS r ON r.id = words.request_id JOIN tool_call AS c ON c.id = r.call_id
 WHERE c.principal = :principal
   AND (words.reason IS NULL
-       OR NOT jsonb_exists(coalesce(nullif(r.policy -> 'reject_reasons', 'null'), '[]'), words.reason))
+       OR NOT jsonb_exists(coalesce(nullif(
+           (SELECT content -> 'reject_reasons' FROM rule WHERE digest = r.rule_digest), 'null'), '[]'), words.reason))
   AND (c.session = :session
        OR (:session IS NULL OR NOT CAST(:only_session AS boolean))
           AND CASE WHEN :tool = :none THEN c.agent = :agent

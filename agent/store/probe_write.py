@@ -33,7 +33,7 @@ FROM (
     SELECT unnest(CAST(privileges AS text[])) AS privilege, name
     FROM (VALUES
         ('{SELECT,INSERT}', '{answer,audit_event,decision,grant_use,judgement,told_week,policy,request_revision,
-                              retry_vote,run_message,settlement,vote}'),
+                              retry_vote,rule,run_message,settlement,vote}'),
         ('{UPDATE}', '{vote}'),
         ('{SELECT,INSERT,UPDATE}', '{admin_channel,agent_run,api_key,approval_grant,approval_request,audit_head,
                                      card_place,execution,notify_choice,tool_call,webhook}'),

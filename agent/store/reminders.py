@@ -108,10 +108,11 @@ FROM unnest(CAST(:ids AS uuid[]), CAST(:counts AS smallint[]), CAST(:next AS tim
 WHERE r.id = e.id
 """)
 _REMINDERS_DUE = text("""
-SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
-       r.policy -> 'remind_at' AS remind_at, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
-       r.excluded
+SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, rule.content -> 'notify' AS notify,
+       rule.content -> 'remind_at' AS remind_at,
+       make_interval(secs => (rule.content ->> 'timeout')::float) AS "window", r.excluded
 FROM approval_request AS r
+JOIN LATERAL (SELECT content FROM rule WHERE digest = r.rule_digest OFFSET 0) AS rule ON true
 WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
   AND r.id <> ALL(CAST(:but AS uuid[])) AND (CAST(:only AS uuid) IS NULL OR r.id = :only)
 ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED

@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import Row, text
 
 from agent.domain.answers import AnswerForm
+from agent.domain.rules import digest_of
 from agent.store import consent_terms
-from agent.store.row_comparison import Comparison, by_terms, differing
+from agent.store.row_comparison import Comparison, by_terms, differing, judged_one_by_one
 from signoff.canonical import parse_checked
 from signoff.errors import MalformedArguments
 
@@ -184,6 +185,16 @@ WHERE r.id > :after AND (r.answer_form IS NOT NULL OR e.form IS NOT NULL)
   AND NOT EXISTS (SELECT FROM request_revision WHERE request_id = r.id AND erased_at IS NOT NULL)
 ORDER BY r.id LIMIT :page
 """)
+# As text, for the same reason.
+_RULES = text("""
+SELECT digest AS id, 'rule:' || encode(digest, 'hex') AS subject, 0 AS seq,
+       'the rule is not the one that requests were opened under' AS what, CAST(content AS text) AS content
+FROM rule WHERE digest > :after ORDER BY digest LIMIT :page
+""")
+_RULES_GONE = text("""
+SELECT 'request:' || r.id AS subject, 0 AS seq, 'the rule that it was opened under is gone' AS what
+FROM approval_request AS r LEFT JOIN rule ON rule.digest = r.rule_digest WHERE rule.digest IS NULL
+""")
 _ESCALATIONS = text("""
 WITH recorded AS (
     SELECT subject, seq, row_number() OVER (PARTITION BY subject ORDER BY seq) AS nth FROM audit_event
@@ -218,10 +229,20 @@ def _form_digest(row: Row[Any]) -> str:
         raise ValueError(str(error)) from None
 
 
+def _is_another_rule(row: Row[Any]) -> bool:
+    """Its content has not the digest by which requests name it."""
+    try:
+        return digest_of(parse_checked(row.content.encode())) != bytes(row.id)
+    except (MalformedArguments, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
 COMPARISONS: Mapping[str, Comparison] = {
     "subjects": partial(differing, _SUBJECTS),
     "terms of consent": by_terms(_TERMS, lambda row: consent_terms.stored(row).digest),
     "what questions ask for": by_terms(_FORMS, _form_digest),
+    "rules": partial(judged_one_by_one, _RULES, _is_another_rule, after=b""),
+    "rules that are gone": partial(differing, _RULES_GONE),
     "escalations": partial(differing, _ESCALATIONS),
     "executors": partial(differing, _EXECUTORS),
     "revisions": partial(differing, _REVISIONS),

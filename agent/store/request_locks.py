@@ -116,10 +116,11 @@ async def find_expired(connection: Connection, request_id: UUID) -> ExpiredReque
 _REQUEST = text("""
 SELECT r.id, r.call_id, r.run_id, r.agent, v.tool, r.status::text AS status, r.revision, r.team_id, r.channel_id,
        r.approvals_required,
-       r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
-       coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
-       coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve
+       r.expires_at, r.decided_at, r.approvers, r.excluded, rule.content -> 'reason_required' AS reason_required,
+       coalesce((rule.content ->> 'allow_edit')::boolean, false) AS allow_edit,
+       coalesce((rule.content ->> 'editor_may_approve')::boolean, false) AS editor_may_approve
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
+JOIN rule ON rule.digest = r.rule_digest
 WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
 _TAKE_REQUEST_OF_CALL = text("""
@@ -127,8 +128,9 @@ SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND 
 WHERE c.id = :call FOR NO KEY UPDATE OF r
 """)
 _REVISION = text("""
-SELECT r.policy, v.action, v.digest, coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
+SELECT rule.content AS policy, v.action, v.digest, coalesce((SELECT max(epoch) FROM policy), 0) AS policy_epoch
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
+JOIN rule ON rule.digest = r.rule_digest
 WHERE r.id = :id AND v.n = :n
 """)
 _REQUEST_OF_CALL = text("""
@@ -196,12 +198,13 @@ async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[Ope
 # A subquery reads the clock once and can bound the index scan; a volatile function would be called per waiting row.
 _DUE = text("""
 SELECT r.id, r.run_id, r.call_id, r.agent, v.tool, r.team_id, r.channel_id, r.revision, v.digest,
-       coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,
-       r.policy -> 'escalate_to' AS escalate_to, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
-       r.policy -> 'remind_at' AS remind_at
+       coalesce(rule.content ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates,
+       r.approvers, rule.content -> 'escalate_to' AS escalate_to,
+       make_interval(secs => (rule.content ->> 'timeout')::float) AS "window", rule.content -> 'remind_at' AS remind_at
 FROM approval_request AS r
 JOIN LATERAL (
     SELECT digest, tool FROM request_revision WHERE request_id = r.id AND n = r.revision OFFSET 0) AS v ON true
+JOIN LATERAL (SELECT content FROM rule WHERE digest = r.rule_digest OFFSET 0) AS rule ON true
 WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
   AND r.id <> ALL(ARRAY(SELECT unnest(CAST(:but AS uuid[])))) AND (CAST(:only AS uuid) IS NULL OR r.id = :only)
 ORDER BY r.expires_at LIMIT (SELECT CAST(:limit AS int)) FOR NO KEY UPDATE OF r SKIP LOCKED

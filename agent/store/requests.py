@@ -104,7 +104,7 @@ def insert(
     at: datetime,
 ) -> None:
     """Includes the first revision, the card's place, and what a program proposes. ``at`` is database time."""
-    snapshot, rule = new.rule.snapshot(), new.rule
+    rule = new.rule
     row = columns(
         new,
         id=request_id,
@@ -114,8 +114,8 @@ def insert(
         executor=new.executor.value,
         ask_no=ask_no,
         checkpoint=rule.checkpoint_id,
-        policy=Jsonb(snapshot),
-        policy_digest=rule.digest,
+        rule=Jsonb(rule.snapshot()),
+        rule_digest=rule.digest,
         approvers=Jsonb(list(terms.approvers)),
         risk=rule.risk.value,
         approvals=terms.approvals_required,
@@ -222,8 +222,12 @@ def void(tx: Transaction, request_id: UUID, at: datetime) -> None:
     tx.add(_VOID, id=request_id, at=at)
 
 
+# Of two first requests under a rule, one waits for the COMMIT of the other, which waits for nothing that the one
+# has locked: runs, calls and questions were locked before, limits and messages come after.
 _INSERT_REQUEST = text("""
-WITH proposed AS (
+WITH opened_under AS (
+    INSERT INTO rule (digest, content, created_at) VALUES (:rule_digest, :rule, :at) ON CONFLICT DO NOTHING
+), proposed AS (
     INSERT INTO tool_call (id, principal, client_id, content_digest, session, agent, tool, executor, state, blocking,
                            ask_no, announced_at, created_at)
     SELECT :call_id, :principal, :client_id, :content_digest, :session, :agent, :tool, :executor, 'asked', false,
@@ -232,12 +236,12 @@ WITH proposed AS (
 )
 INSERT INTO approval_request (
     id, principal, api_key_id, client_id, source, run_id, call_id, ask_no, agent, agent_version,
-    requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
+    requester_team_id, requester_user_id, requester_asserted, checkpoint_id, rule_digest,
     approvers, risk, approvals_required, team_id, channel_id, excluded, limits, created_at, expires_at,
     remind_next, policy_epoch, rejected_before, answer_form)
 VALUES (:id, :principal, CAST(:api_key_id AS uuid), :client_id, :source, :run_id,
         :call_id, :ask_no, :agent, :agent_version, :requester_team_id, :requester_user_id, :requester_asserted,
-        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
+        :checkpoint, :rule_digest, :approvers, :risk, :approvals, :team_id, :channel_id,
         :excluded, CAST(:limits AS jsonb), :at, :expires_at, :remind_next, :policy_epoch,
         CAST(:rejected_before AS uuid), CAST(:answer_form AS jsonb))
 """)

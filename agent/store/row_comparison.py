@@ -29,11 +29,14 @@ async def differing(statement: TextClause, connection: Connection) -> list[Chain
 
 
 async def judged_one_by_one(
-    statement: TextClause, is_altered: Callable[[Row[Any]], bool], connection: Connection
+    statement: TextClause,
+    is_altered: Callable[[Row[Any]], bool],
+    connection: Connection,
+    *,
+    after: UUID | bytes = UUID(int=0),  # noqa: B008 - a constant
 ) -> list[ChainProblem]:
     """Rows, by their ids, that are altered, or about which that cannot be said."""
     found: list[ChainProblem] = []
-    after = UUID(int=0)
     while rows := await fetch(connection, statement, after=after, page=PAGE):
         for row in rows:
             try:

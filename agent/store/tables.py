@@ -134,6 +134,14 @@ verdict = enum_of(Verdict, "verdict")
 risk = enum_of(Risk, "risk")
 surface = Enum("channel", "home", "modal", "command", name="surface")
 
+rule = Table(
+    "rule",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("content", JSONB, nullable=False),  # the snapshot of a `Rule`
+    created(),
+)
+
 approval_request = Table(
     "approval_request",
     metadata,
@@ -151,7 +159,7 @@ approval_request = Table(
     Column("requester_user_id", Text),
     Column("requester_asserted", Text, nullable=False),
     Column("checkpoint_id", Text, nullable=False),
-    Column("policy", JSONB, nullable=False),
+    Column("rule_digest", LargeBinary, nullable=False),
     Column("approvers", JSONB, nullable=False),  # the policy's, after escalation also others
     Column("risk", risk, nullable=False),
     Column("approvals_required", SmallInteger, nullable=False),

@@ -192,10 +192,10 @@ JOIN LATERAL (
            (SELECT detail ->> 'terms' FROM audit_event
             WHERE subject = 'request:' || r.id AND event IN ('request.opened', 'request.edited', 'request.escalated')
             ORDER BY seq DESC LIMIT 1) AS terms_recorded,
-           r.policy -> 'reason_required' AS reason_required, r.answer_form, r.source, r.risk::text AS risk,
-           coalesce(r.policy ->> 'decide_together', 'never') AS decide_together,
-           coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
-           coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
+           rule.content -> 'reason_required' AS reason_required, r.answer_form, r.source, r.risk::text AS risk,
+           coalesce(rule.content ->> 'decide_together', 'never') AS decide_together,
+           coalesce((rule.content ->> 'allow_edit')::boolean, false) AS allow_edit,
+           coalesce((rule.content ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
            v.tool, v.digest, v.editor_team_id, v.editor_user_id,
            d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id, d.approved_by,
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
@@ -212,6 +212,7 @@ JOIN LATERAL (
     FROM approval_request AS r
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
     JOIN tool_call AS c ON c.id = r.call_id
+    JOIN rule ON rule.digest = r.rule_digest
     LEFT JOIN card_place AS p ON p.request_id = r.id AND p.nonce = asked.nonce
     LEFT JOIN decision AS d ON d.request_id = r.id
     WHERE r.id = asked.id OFFSET 0

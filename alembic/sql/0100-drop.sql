@@ -37,6 +37,7 @@ DROP TABLE answer;
 DROP TABLE vote;
 DROP TABLE request_revision;
 DROP TABLE approval_request;
+DROP TABLE rule;
 DROP TABLE schedule_start;
 DROP TABLE schedule;
 DROP TABLE pause;

@@ -240,6 +240,21 @@ async def test_an_altered_pause_is_found(database: Database, login: Connection) 
     assert "a pause is not on record" in {each.what for each in await problems(database)}
 
 
+async def test_another_rule_is_found(database: Database, owner: Connection) -> None:
+    """The rule that requests were opened under is stored once, and compared with the digest by which they name it."""
+    asked = [await ask(database, rule(remind_at=(0.1, 1 / 3))) for _ in range(2)]
+    assert await problems(database) == []
+    (digest,) = await column(database, "SELECT digest FROM rule")
+    past_triggers(owner, "UPDATE rule SET content = content || '{\"allow_edit\": true}'")
+    [found] = await problems(database)
+    assert found.subject == f"rule:{digest.hex()}"
+    assert found.what == "the rule is not the one that requests were opened under"
+    past_triggers(owner, "DELETE FROM rule")
+    assert sorted(each.subject for each in await problems(database)) == sorted(
+        f"request:{each.request_id}" for each in asked
+    )
+
+
 async def test_another_policy_text_is_found(database: Database, owner: Connection) -> None:
     """The text of each policy is compared with the digest that was recorded when it came into force."""
     await policies.apply(database, Policy(source="# one\n"), by="cli:test")

@@ -24,11 +24,12 @@ WORLD = f"""
             digest, executor)
         VALUES ('{CALL}', '{RUN}', 'refunds', 1, 0, 'call_1', 'refund', '{{}}', 'asked', true, 'a', sha256('a'),
             'here');
+    INSERT INTO rule (digest, content) VALUES (sha256('p'), '{{}}');
     INSERT INTO approval_request (id, principal, client_id, source, run_id, call_id, agent,
-            agent_version, requester_asserted, checkpoint_id, policy, policy_digest, policy_epoch, approvers, excluded,
+            agent_version, requester_asserted, checkpoint_id, rule_digest, policy_epoch, approvers, excluded,
             risk, approvals_required, team_id, channel_id, expires_at)
         VALUES ('{REQUEST}', 'runtime', 'c1', 'run', '{RUN}', '{CALL}', 'refunds', '1', 'none', 'large',
-            '{{}}', sha256('p'), 0, '["channel"]', '[]', 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
+            sha256('p'), 0, '["channel"]', '[]', 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
     INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 1, 'refund', '1', 'a', sha256('a'), 'agent', 'Refund order 7', '{{"why": "broken"}}');
     INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
@@ -159,7 +160,9 @@ BROKEN = {
     "ck_approval_request_at_least_one_approval": "UPDATE approval_request SET approvals_required = 0",
     "ck_approval_request_decided_with_time": "UPDATE approval_request SET status = 'approved'",
     "ck_approval_request_only_approved_voided": "UPDATE approval_request SET voided_at = now()",
-    "ck_approval_request_policy_digest_size": "UPDATE approval_request SET policy_digest = ''",
+    "ck_approval_request_rule_digest_size": "UPDATE approval_request SET rule_digest = ''",
+    "ck_rule_digest_size": "INSERT INTO rule (digest, content) VALUES ('', '{}')",
+    "ck_rule_content_is_object": "INSERT INTO rule (digest, content) VALUES (sha256('q'), '[]')",
     "ck_approval_request_run_request_has_run": "UPDATE approval_request SET source = 'api'",
     "ck_approval_request_requester_with_team": "UPDATE approval_request SET requester_team_id = 'T1'",
     "ck_approval_request_somebody_may_decide": "UPDATE approval_request SET approvers = '[]'",
@@ -412,7 +415,10 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         f"{ANSWERED} TRUNCATE answer",
         "UPDATE approval_request SET status = 'rejected'",
         "UPDATE approval_request SET status = 'waiting', decided_at = NULL",
-        "UPDATE approval_request SET policy = policy || '{\"prevent_self_review\": false}'",
+        "UPDATE approval_request SET rule_digest = sha256('q')",
+        "UPDATE rule SET content = content || '{\"prevent_self_review\": false}'",
+        "DELETE FROM rule",
+        "TRUNCATE rule",
         "UPDATE approval_request SET approvals_required = 5",
         "UPDATE approval_request SET requester_team_id = 'T9', requester_user_id = 'U9'",
         "UPDATE approval_request SET api_key_id = NULL",

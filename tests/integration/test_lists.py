@@ -265,15 +265,17 @@ async def test_views_come_in_the_order_asked_for(database: Database) -> None:
 MANY = """
 WITH many AS MATERIALIZED (
     SELECT ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id, n FROM generate_series(1, 20000) AS n
+), opened_under AS (
+    INSERT INTO rule (digest, content) VALUES (sha256('p'), '{"prevent_self_review": true}')
 ), proposed AS (
     INSERT INTO tool_call (id, principal, client_id, content_digest, agent, tool, executor, state, blocking, ask_no)
     SELECT id, 'api', n::text, '', 'flood', 't', 'program', 'asked', false, 1 FROM many
 )
 INSERT INTO approval_request (id, call_id, principal, client_id, source, agent, agent_version, requester_asserted,
-        checkpoint_id, policy, policy_digest, policy_epoch, approvers, risk, approvals_required,
+        checkpoint_id, rule_digest, policy_epoch, approvers, risk, approvals_required,
         team_id, channel_id, expires_at, excluded)
 SELECT id, id, 'api', n::text, 'api', 'flood',
-       '1', 'none', 'all', '{"prevent_self_review": true}', sha256('p'), 0,
+       '1', 'none', 'all', sha256('p'), 0,
        CASE WHEN n %% 2000 = 0 THEN '["S0RARE"]' ELSE '["S0OTHER"]' END::jsonb, 'low', 1, %s,
        'C' || n %% 3, clock_timestamp() + interval '1 day', '[]'
 FROM many

@@ -479,6 +479,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
                 "judgement",
                 "told_week",
                 "policy",
+                "rule",
             ],
             APPEND,
         ),

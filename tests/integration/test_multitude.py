@@ -130,7 +130,7 @@ async def test_no_list_reads_more_than_its_page(database_url: str) -> None:
     """
     async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
         [row] = await seed(database_url, slack, 1)
-    await multiply(database_url, row[1], 1000)
+    await multiply(database_url, row[1], 2000)
     with owner(database_url) as connection:
         connection.execute(
             "INSERT INTO notice (id, kind, recipient, event, request_id)"

@@ -469,3 +469,13 @@ async def test_everything_at_once_neither_deadlocks_nor_breaks_a_rule(
     assert await invariants.broken(database) == []
     if rounds >= 60:
         assert crowd.done == set(crowd.acts()), "some act never got anything done"
+
+
+async def test_many_open_at_once_under_a_rule_that_is_new(database: Database) -> None:
+    """All are opened, and the rule is stored once; another rule is another row."""
+    for number, terms in enumerate((rule(), rule(risk="high")), 1):
+        asked = await asyncio.gather(*(ask(database, terms) for _ in range(8)))
+        assert len({each.request_id for each in asked}) == 8
+        assert await column(database, "SELECT count(*) FROM rule") == [number]
+    named = "SELECT count(*) FROM approval_request JOIN rule ON digest = rule_digest GROUP BY digest"
+    assert await column(database, named) == [8, 8]

@@ -505,7 +505,7 @@ async def test_a_request_keeps_the_terms_that_it_was_opened_under(database: Data
         **ESCALATED,
     )
     asked = await ask(database, terms)
-    (stored,) = await column(database, "SELECT policy FROM approval_request")
+    (stored,) = await column(database, "SELECT content FROM rule")
     assert Rule.from_snapshot(stored) == terms
     view = await view_of(database, asked)
     assert (view.rule, view.escalated) == (terms, False)

@@ -39,11 +39,12 @@ async def flood(connection: Connection, team_id: str, channel_id: str, sender: s
 
 
 _FLOOD = text("""
-SELECT v.tool, r.risk::text AS risk, r.policy -> 'notify' AS notify, count(*) AS waiting,
+SELECT v.tool, r.risk::text AS risk, rule.content -> 'notify' AS notify, count(*) AS waiting,
        min(r.expires_at) AS first_deadline
 FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+JOIN rule ON rule.digest = r.rule_digest
 WHERE p.folded AND p.digest IS NULL AND p.team_id = :team AND p.channel_id = :channel AND r.status = 'waiting'
   AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender
-GROUP BY v.tool, r.risk, r.policy -> 'notify'
+GROUP BY v.tool, r.risk, rule.content -> 'notify'
 """)

@@ -153,9 +153,10 @@ SELECT (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready' AND ex
        (SELECT count(*) FROM (SELECT FROM tool_call AS call
                               JOIN approval_request AS request
                                 ON request.call_id = call.id AND request.ask_no = call.ask_no
+                              JOIN rule ON rule.digest = request.rule_digest
                               WHERE call.state = 'ready' AND call.executor = 'here' AND request.status = 'approved'
                                 AND request.decided_at + make_interval(
-                                    secs => (request.policy ->> 'execute_within')::float) <= clock_timestamp()
+                                    secs => (rule.content ->> 'execute_within')::float) <= clock_timestamp()
                                 AND NOT EXISTS (SELECT FROM execution WHERE execution.call_id = call.id)
                               LIMIT 1000) AS late) AS outdated,
        (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready' AND executor = 'program'

@@ -68,7 +68,9 @@ _CALLS = text("""
 SELECT c.id, c.run_id, a.agent, r.agent_version AS asked_version, c.tool, c.state::text AS state,
        coalesce(v.action, c.action) AS action, v.signature_digest AS signature_decided,
        c.executor::text AS executor_asked, v.facts, v.facts_source,
-       0.0::float AS facts_age, r.id AS request_id, v.description, r.policy, a.requester_team_id, a.requester_user_id,
+       0.0::float AS facts_age, r.id AS request_id, v.description,
+       CASE WHEN r.id IS NOT NULL THEN coalesce(rule.content, '{}') END AS policy,
+       a.requester_team_id, a.requester_user_id,
        coalesce(d.digest, v.digest) AS digest_decided, coalesce(d.digest, v.digest) AS digest_recorded,
        true AS terms_stand,
        coalesce(v.n > 1, false) AS edited, r.escalated_at IS NOT NULL AS escalated,
@@ -77,6 +79,7 @@ SELECT c.id, c.run_id, a.agent, r.agent_version AS asked_version, c.tool, c.stat
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN rule ON rule.digest = r.rule_digest
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN decision AS d ON d.request_id = r.id
 WHERE c.state IN ('asked', 'ready') AND c.id > :after ORDER BY c.id LIMIT :limit

@@ -281,7 +281,8 @@ _for_others = and_(~_of_program, tool_call.c.executor == CallExecutor.PROGRAM)
 _UNREAD = ("request_id", "n", "arguments", "author", "created_at", "signature_digest")
 _VIEW = (
     select(
-        *(column for column in _request.c if column.name != "client_id"),
+        *(column for column in _request.c if column.name not in {"client_id", "rule_digest"}),
+        tables.rule.c.content.label("policy"),
         _named.label("client_id"),
         *(column for column in _revision.c if column.name not in _UNREAD),
         _revision.c.created_at.label("facts_at"),
@@ -327,6 +328,7 @@ _VIEW = (
     )
     .select_from(_request)
     .join(_revision, present_revision(_request, _revision))
+    .join(tables.rule, tables.rule.c.digest == _request.c.rule_digest)
     .outerjoin(audit_head, audit_head.c.subject == literal("request:") + cast(_request.c.id, Text))
     .outerjoin(agent_run, agent_run.c.id == _request.c.run_id)
     .outerjoin(tool_call, and_(tool_call.c.id == _request.c.call_id, tool_call.c.ask_no == _request.c.ask_no))

@@ -218,11 +218,11 @@ _VOTE_CONTEXT = text("""
 SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
        r.principal, r.requester_team_id, r.requester_user_id,
        (SELECT v.tool FROM request_revision AS v WHERE v.request_id = r.id AND v.n = r.revision) AS tool,
-       r.policy -> 'reason_required' AS reason_required,
+       rule.content -> 'reason_required' AS reason_required,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
         FROM vote AS v
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
-FROM approval_request AS r WHERE r.id = :id
+FROM approval_request AS r JOIN rule ON rule.digest = r.rule_digest WHERE r.id = :id
 """)
 _OTHERS_IN_FORMS = text("""
 SELECT together, team_id, user_id, count(DISTINCT request_id) AS others

@@ -178,7 +178,9 @@ _AT_WORK = text("""
 SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at IS NOT NULL AS announced,
        c.held, d.outcome IS NOT NULL AS decided, d.digest AS digest_decided, v.action AS action_decided,
        c.action AS action_judged,
-       v.facts, v.facts_source, 0.0::float AS facts_age, r.policy, v.signature_digest AS signature_decided,
+       v.facts, v.facts_source, 0.0::float AS facts_age,
+       CASE WHEN r.id IS NOT NULL THEN coalesce(rule.content, '{}') END AS policy,
+       v.signature_digest AS signature_decided,
        coalesce(d.revision > 1, false) AS edited, r.escalated_at IS NOT NULL AS escalated,
        coalesce(extract(epoch FROM d.decided_at - r.created_at)::float, 0) AS waited,
        coalesce(extract(epoch FROM clock_timestamp() - d.decided_at)::float, 0) AS age,
@@ -197,6 +199,7 @@ SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.annou
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN rule ON rule.digest = r.rule_digest
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = coalesce(d.revision, r.revision)
 WHERE c.id = :call

@@ -283,10 +283,11 @@ WITH RECURSIVE family AS (
 SELECT f.root, array_agg(DISTINCT c.raw_arguments) FILTER (WHERE c.id IS NOT NULL) AS raw_arguments,
        array_agg(DISTINCT v.action) FILTER (WHERE v.action IS NOT NULL) AS actions,
        array_agg(DISTINCT v.facts) FILTER (WHERE v.facts IS NOT NULL) AS facts,
-       json_agg(DISTINCT r.policy -> 'redact') FILTER (WHERE r.id IS NOT NULL) AS redact,
+       json_agg(DISTINCT rule.content -> 'redact') FILTER (WHERE r.id IS NOT NULL) AS redact,
        min(a.task) AS given, min(a.turn) = 0 AND count(c.id) = 0 AS unread
 FROM family AS f JOIN agent_run AS a ON a.id = f.root LEFT JOIN tool_call AS c ON c.run_id = f.id
 LEFT JOIN approval_request AS r ON r.call_id = c.id
+LEFT JOIN rule ON rule.digest = r.rule_digest
 LEFT JOIN request_revision AS v ON v.request_id = r.id
 GROUP BY f.root
 """)

@@ -4,6 +4,20 @@ CREATE TYPE risk AS ENUM ('low', 'medium', 'high', 'critical');
 CREATE TYPE request_status AS ENUM ('waiting', 'approved', 'rejected', 'expired', 'cancelled', 'answered');
 CREATE TYPE verdict AS ENUM ('approve', 'reject', 'answer');
 
+-- The rules of the policy that requests were opened under, each once, by the SHA-256 of its canonical JSON. Requests name
+-- theirs without a foreign key: that would lock the one row that many openings share.
+CREATE TABLE rule (
+    digest bytea NOT NULL,
+    content jsonb NOT NULL,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_rule PRIMARY KEY (digest),
+    CONSTRAINT ck_rule_digest_size CHECK (octet_length(digest) = 32),
+    CONSTRAINT ck_rule_content_is_object CHECK (jsonb_typeof(content) = 'object')
+);
+CREATE TRIGGER rule_is_final
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON rule
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change('what people decided under is on record');
+
 CREATE TABLE approval_request (
     id uuid NOT NULL,
     principal text NOT NULL,
@@ -18,8 +32,7 @@ CREATE TABLE approval_request (
     requester_user_id text,
     requester_asserted text NOT NULL,
     checkpoint_id text NOT NULL,
-    policy jsonb NOT NULL,
-    policy_digest bytea NOT NULL,
+    rule_digest bytea NOT NULL,
     approvers jsonb NOT NULL,
     risk risk NOT NULL,
     approvals_required smallint NOT NULL,
@@ -53,7 +66,7 @@ CREATE TABLE approval_request (
     CONSTRAINT ck_approval_request_at_least_one_approval CHECK (approvals_required >= 1),
     CONSTRAINT ck_approval_request_decided_with_time CHECK ((status = 'waiting') = (decided_at IS NULL)),
     CONSTRAINT ck_approval_request_only_approved_voided CHECK (voided_at IS NULL OR status = 'approved'),
-    CONSTRAINT ck_approval_request_policy_digest_size CHECK (octet_length(policy_digest) = 32),
+    CONSTRAINT ck_approval_request_rule_digest_size CHECK (octet_length(rule_digest) = 32),
     CONSTRAINT ck_approval_request_somebody_may_decide
         CHECK (jsonb_typeof(approvers) = 'array' AND approvers <> '[]'),
     CONSTRAINT ck_approval_request_excluded_is_list CHECK (jsonb_typeof(excluded) = 'array'),
@@ -107,11 +120,11 @@ CREATE TRIGGER approval_request_absorbs
 CREATE TRIGGER approval_request_terms_stay
     AFTER UPDATE ON approval_request
     FOR EACH ROW WHEN (
-        (OLD.policy, OLD.policy_digest, OLD.principal, OLD.client_id, OLD.call_id, OLD.approvals_required,
-         OLD.checkpoint_id, OLD.team_id)
+        (OLD.rule_digest, OLD.principal, OLD.client_id, OLD.call_id, OLD.approvals_required, OLD.checkpoint_id,
+         OLD.team_id)
         IS DISTINCT FROM
-        (NEW.policy, NEW.policy_digest, NEW.principal, NEW.client_id, NEW.call_id, NEW.approvals_required,
-         NEW.checkpoint_id, NEW.team_id)
+        (NEW.rule_digest, NEW.principal, NEW.client_id, NEW.call_id, NEW.approvals_required, NEW.checkpoint_id,
+         NEW.team_id)
         OR (OLD.requester_team_id, OLD.requester_user_id) IS DISTINCT FROM (NEW.requester_team_id, NEW.requester_user_id))
     EXECUTE FUNCTION refuse_change('the terms of a request stay as they were opened');
 -- Its texts are erased after the revision that people were shown, which only the owner can do.
@@ -143,8 +156,9 @@ CREATE TRIGGER approval_request_exclusions_stay
 -- How long a program may take to begin a call that it executes.
 CREATE FUNCTION time_to_claim(call uuid, ask smallint) RETURNS interval LANGUAGE sql STABLE
     SET search_path FROM CURRENT AS $$
-    SELECT coalesce((SELECT make_interval(secs => (policy ->> 'execute_within')::float) FROM approval_request
-                     WHERE call_id = call AND ask_no = ask), interval '24 hours')
+    SELECT coalesce((SELECT make_interval(secs => (rule.content ->> 'execute_within')::float)
+                     FROM approval_request AS r JOIN rule ON rule.digest = r.rule_digest
+                     WHERE r.call_id = call AND r.ask_no = ask), interval '24 hours')
 $$;
 
 -- From here to `decision` is the record of who was asked what, and what they said. A row is never changed, and goes only

@@ -36,7 +36,7 @@ BEGIN
     EXECUTE format(
         'GRANT SELECT, INSERT ON
             run_message, request_revision, vote, answer, decision, settlement, retry_vote, audit_event,
-            policy, judgement, told_week, grant_use
+            rule, policy, judgement, told_week, grant_use
         TO %I', app);
     EXECUTE format('GRANT UPDATE (superseded_by) ON vote TO %I', app);
     EXECUTE format(

@@ -222,7 +222,9 @@ async def test_nobody_edits_what_told_facts_are_about(site: Street) -> None:
     card = await site.house.card()
     assert "Edit" not in shown(site.house.now(card))
     [(policy,)] = await rows(
-        site.db, "SELECT policy FROM approval_request WHERE id::text = :id", id=asked["id"]
+        site.db,
+        "SELECT content FROM rule JOIN approval_request AS r ON r.rule_digest = digest WHERE r.id::text = :id",
+        id=asked["id"],
     )
     assert policy["allow_edit"] is False
 

@@ -184,5 +184,5 @@ async def test_an_open_request_keeps_its_money(porch: Porch) -> None:
     words = _texts((await opened(porch, card, "signoff:details"))["blocks"])
     for value in (*SHOWN, PRICE):
         assert value in words, (value, words)
-    [stored] = await column(porch.house.db, "SELECT policy -> 'money' FROM approval_request")
+    [stored] = await column(porch.house.db, "SELECT content -> 'money' FROM rule")
     assert stored == ["facts.price", "args.lines.cost"]
