@@ -55,14 +55,14 @@ def _chain(subject: str, events: list[Any], ids: dict[str, str]) -> Iterator[sql
         hashes.append(_hash(text, f"h{n}"))
         own = _copied(canonical_bytes(detail).decode(), ids)
         rows.append(
-            sql.SQL("({}, {}, {}, {}, {}::jsonb, {}, {})").format(
-                seq, at, _copied(actor, ids), event, own, previous, sql.Identifier(f"h{n}", "hash")
+            sql.SQL("({}, {}, {}, {}, {}::jsonb, {})").format(
+                seq, at, _copied(actor, ids), event, own, sql.Identifier(f"h{n}", "hash")
             )
         )
     computed = sql.SQL(" ").join(hashes)
     named = _copied(subject, ids)
     yield sql.SQL(
-        "INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)"
+        "INSERT INTO audit_event (subject, seq, at, actor, event, detail, hash)"
         " SELECT {}, e.* FROM copies AS c {} CROSS JOIN LATERAL (VALUES {}) AS e"
     ).format(named, computed, sql.SQL(", ").join(rows))
     yield sql.SQL("INSERT INTO audit_head (subject, seq, hash) SELECT {}, {}, {} FROM copies AS c {}").format(

@@ -138,7 +138,7 @@ def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -
         kind = entry.kind.value
         digest = event_hash(head.hash, head.subject, seq, head.at, entry.actor, kind, detail)
         event = {"subject": head.subject, "seq": seq, "at": head.at, "actor": entry.actor, "event": kind}
-        rows.append(event | {"detail": detail, "previous": head.hash, "hash": digest})
+        rows.append(event | {"detail": detail, "hash": digest})
         heads[head.subject] = ChainHead(head.subject, seq, digest, head.at)
     tx.add_rows(_APPEND, rows)
     return heads
@@ -251,9 +251,7 @@ def _event(subject: str, row: Row[Any]) -> AuditEvent:
     except (TypeError, ValueError, RecursionError):
         unreadable = "its detail is too large or too deep, or has a number that is"
     detail = {} if unreadable else detail
-    return AuditEvent(
-        subject, row.seq, at, row.actor, row.event, detail, bytes(row.previous), bytes(row.hash), unreadable
-    )
+    return AuditEvent(subject, row.seq, at, row.actor, row.event, detail, bytes(row.hash), unreadable)
 
 
 async def set_savepoint(connection: Connection) -> None:
@@ -273,9 +271,9 @@ _FOUND = text(
 _APPEND = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
-        subject text, seq int, at timestamptz, actor text, event text, detail jsonb, previous bytea, hash bytea)
+        subject text, seq int, at timestamptz, actor text, event text, detail jsonb, hash bytea)
 ), recorded AS (
-    INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash) SELECT * FROM e
+    INSERT INTO audit_event (subject, seq, at, actor, event, detail, hash) SELECT * FROM e
 )
 INSERT INTO audit_head (subject, seq, hash)
 SELECT DISTINCT ON (subject) subject, seq, hash FROM e ORDER BY subject, seq DESC
@@ -308,11 +306,11 @@ SELECT k.n, (h.seq, h.hash) = (e.seq, e.hash) AS is_head, e.seq,
        CASE WHEN octet_length(e.actor) <= :most THEN e.actor ELSE '' END AS actor,
        CASE WHEN octet_length(e.event) <= :most THEN e.event ELSE '' END AS event,
        CASE WHEN octet_length(e.detail) <= :most THEN e.detail END AS detail,
-       substring(e.previous FOR 33) AS previous, e.hash
+       e.hash
 FROM unnest(CAST(:subjects AS text[])) WITH ORDINALITY AS k (subject, n)
 LEFT JOIN audit_head AS h ON h.subject = k.subject
 CROSS JOIN LATERAL (
-    SELECT seq, at, actor, event, previous, hash,
+    SELECT seq, at, actor, event, hash,
            CASE WHEN pg_column_size(detail) <= :most AND NOT jsonb_path_exists(detail, '$.** ? (@ > 1e16 || @ < -1e16)')
                 THEN CAST(detail AS text) END AS detail
     FROM audit_event WHERE subject = k.subject ORDER BY seq LIMIT 17 OFFSET 0) AS e
@@ -351,7 +349,7 @@ SELECT seq, CASE WHEN isfinite(at) THEN CAST(extract(epoch FROM at) * 1000000 AS
        CASE WHEN pg_column_size(detail #> '{}') > :most OR jsonb_path_exists(detail, '$.**{65}')
                 OR jsonb_path_exists(detail, '$.**{0 to 64} ? (@ > 1e16 || @ < -1e16)') THEN NULL
             WHEN octet_length(CAST(detail AS text)) <= :most THEN CAST(detail AS text) END AS detail,
-       substring(previous FOR 33) AS previous, hash
+       hash
 FROM audit_event WHERE subject = :subject AND seq > :after
 ORDER BY seq FETCH FIRST (CAST(:page AS bigint)) ROWS WITH TIES
 """)

@@ -430,7 +430,6 @@ audit_event = Table(
     Column("actor", Text, nullable=False),
     Column("event", Text, nullable=False),
     Column("detail", JSONB, nullable=False),
-    Column("previous", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
 )
 

@@ -184,7 +184,7 @@ async def _events(db: Database, since: datetime, until: datetime) -> AsyncIterat
     after = None
     while True:
         events = await db.read(views.events_between, since, until, after, PAGE)
-        for event in events:
+        for event, previous in events:
             yield {
                 "kind": "event",
                 "at": terminal.rfc3339(event.at),
@@ -193,12 +193,12 @@ async def _events(db: Database, since: datetime, until: datetime) -> AsyncIterat
                 "actor": event.actor,
                 "event": event.event,
                 "detail": await clean_value(dict(event.detail)),
-                "previous": event.previous.hex(),
+                "previous": previous.hex(),
                 "hash": event.hash.hex(),
             }
         if not events:
             return
-        after = events[-1]
+        after = events[-1][0]
 
 
 def _writer(form: Format, out: TextIO) -> Any:

@@ -9,17 +9,15 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import event_hash
+from agent.domain.audit import event_hash, genesis
 from agent.store import audit, consent_terms
 
 _WITHOUT_CONSENT = text(
     "SELECT id FROM approval_request WHERE status <> 'approved' ORDER BY id FOR NO KEY UPDATE"
 )
-_CHAIN = text(
-    "SELECT seq, at, actor, event, detail, previous FROM audit_event WHERE subject = :subject ORDER BY seq"
-)
+_CHAIN = text("SELECT seq, at, actor, event, detail FROM audit_event WHERE subject = :subject ORDER BY seq")
 _WRITE = text("""
-UPDATE audit_event SET detail = CAST(:detail AS jsonb), previous = :previous, hash = :hash
+UPDATE audit_event SET detail = CAST(:detail AS jsonb), hash = :hash
 WHERE subject = :subject AND seq = :seq
 """)
 _HEAD = text("UPDATE audit_head SET hash = :hash WHERE subject = :subject")
@@ -39,13 +37,13 @@ async def put_terms_on_record(db: Database) -> None:
 
 
 async def _write_anew(tx: Transaction, request_id: UUID, terms: dict[str, str]) -> None:
-    subject, previous = f"request:{request_id}", None
+    subject = f"request:{request_id}"
+    previous = genesis(subject)
     for event in (await tx.execute(_CHAIN, {"subject": subject})).all():
         detail = dict(event.detail)
         if "terms" in detail:
             detail["terms"] = terms.get(detail["terms"], detail["terms"])
-        before = bytes(event.previous) if previous is None else previous
-        previous = event_hash(before, subject, event.seq, event.at, event.actor, event.event, detail)
-        written = {"detail": json.dumps(detail), "previous": before, "hash": previous}
+        previous = event_hash(previous, subject, event.seq, event.at, event.actor, event.event, detail)
+        written = {"detail": json.dumps(detail), "hash": previous}
         await tx.execute(_WRITE, {"subject": subject, "seq": event.seq, **written})
     await tx.execute(_HEAD, {"subject": subject, "hash": previous})

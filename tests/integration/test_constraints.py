@@ -42,8 +42,8 @@ WORLD = f"""
     INSERT INTO retry_vote (execution_id, team_id, user_id) VALUES ('{EXECUTION}', 'T1', 'U1');
     INSERT INTO settlement (execution_id, verdict, team_id, user_id) VALUES ('{EXECUTION}', 'done', 'T1', 'U1');
     INSERT INTO run_message (run_id, seq, turn, role) VALUES ('{RUN}', 1, 0, 'user');
-    INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
-        VALUES ('{REQUEST}', 1, now(), 'U1', 'opened', '{{}}', '', sha256('h'));
+    INSERT INTO audit_event (subject, seq, at, actor, event, detail, hash)
+        VALUES ('{REQUEST}', 1, now(), 'U1', 'opened', '{{}}', sha256('h'));
     INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
         VALUES ('{RUN}', 'run_root', 1, 'T1', 'C1', '{RUN}', '{{}}');
     INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'C1');
@@ -240,8 +240,8 @@ BROKEN = {
     "ck_notify_choice_dm_has_channel": "UPDATE notify_choice SET way = 'dm'",
     "ck_delivery_digest_of_agent": "UPDATE delivery SET agent = 'refunds'",
     "ck_delivery_about_something": "UPDATE delivery SET run_id = NULL",
-    "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
-    "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '', '')",
+    "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', sha256('h'))",
+    "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '')",
     "ck_pause_names_something": "UPDATE pause SET scope = ''",
     "ck_judgement_known_verdict": """
         INSERT INTO judgement (id, policy_epoch, agent, tool, traits, facts_failed, verdict, because)

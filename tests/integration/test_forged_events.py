@@ -92,9 +92,9 @@ def append(
     except (MalformedArguments, ValueError, RecursionError):
         digest = b"?" * 32
     login.execute(
-        "INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-        [subject, seq, at, actor, event, detail, previous, digest],
+        "INSERT INTO audit_event (subject, seq, at, actor, event, detail, hash)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        [subject, seq, at, actor, event, detail, digest],
     )
     login.execute(
         "INSERT INTO audit_head (subject, seq, hash) VALUES (%s, %s, %s)"

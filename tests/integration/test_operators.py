@@ -18,6 +18,7 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal, Scope
+from agent.domain.audit import genesis
 from agent.domain.run import AnswerKind, CallAnswer, Turn
 from agent.domain.short_ids import short_id
 from agent.store import views
@@ -430,10 +431,11 @@ def test_export_has_every_request_vote_and_event_of_the_time(signoff: Command, d
     assert set(kinds[2:]) == {"event"}
     assert records[0]["digest"] == records[1]["digest"]
     assert (records[1]["reason"], records[1]["path"]) == ("fine", "slack_button")
-    hashes = [
-        record["hash"] for record in records if record.get("subject") == f"request:{request.request_id}"
-    ]
+    subject = f"request:{request.request_id}"
+    chain = [record for record in records if record.get("subject") == subject]
+    hashes = [record["hash"] for record in chain]
     assert len(hashes) == len(set(hashes)) >= 3
+    assert [record["previous"] for record in chain] == [genesis(subject).hex(), *hashes[:-1]]
     assert signoff("export", "--since", "2001-01-01", "--until", "2002-01-01").said == "0 records\n"
 
 

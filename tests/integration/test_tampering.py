@@ -52,8 +52,7 @@ def written_anew(owner: Owner) -> None:
     for subject, seq, at, actor, event, detail in rows:
         digest = event_hash(previous, subject, seq, at, actor, event, detail)
         owner.execute(
-            "UPDATE audit_event SET previous = %s, hash = %s WHERE subject = %s AND seq = %s",
-            (previous, digest, subject, seq),
+            "UPDATE audit_event SET hash = %s WHERE subject = %s AND seq = %s", (digest, subject, seq)
         )
         previous = digest
     owner.execute("UPDATE audit_head SET hash = %s WHERE subject LIKE 'request:%%'", (previous,))

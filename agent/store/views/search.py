@@ -15,6 +15,7 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    and_,
     bindparam,
     cast,
     exists,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 )
 
 from agent.database.transaction import Connection, fetch
-from agent.domain.audit import AuditEvent
+from agent.domain.audit import AuditEvent, genesis
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.domain.short_ids import parse_id_prefix
@@ -111,8 +112,11 @@ async def votes_between(
 
 async def events_between(
     connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
-) -> list[AuditEvent]:
-    """Return a page of all audit events from `since` until before `until`, by time, subject and number."""
+) -> list[tuple[AuditEvent, bytes]]:
+    """Return a page of all audit events from `since` until before `until`, by time, subject and number.
+
+    Each comes with the hash of the event before it in its chain; empty: that is gone.
+    """
     parameters = {
         "until": until,
         "at": after.at if after else since,
@@ -120,7 +124,10 @@ async def events_between(
         "seq": after.seq if after else 0,
         "limit": limit,
     }
-    return [AuditEvent(*row) for row in await fetch(connection, _EVENTS_BETWEEN, **parameters)]
+    return [
+        (AuditEvent(*event), genesis(event[0]) if event[1] == 1 else before or b"")
+        for *event, before in await fetch(connection, _EVENTS_BETWEEN, **parameters)
+    ]
 
 
 def _before(at: datetime) -> UUID:
@@ -212,8 +219,13 @@ WHERE b.id > :after AND b.created_at >= :since AND b.created_at < :until
 ORDER BY b.id LIMIT :limit
 """)
 _position = (audit_event.c.at, audit_event.c.subject, audit_event.c.seq)
+_earlier = audit_event.alias("earlier")
 _EVENTS_BETWEEN = (
-    select(audit_event)
+    select(audit_event, _earlier.c.hash.label("previous"))
+    .outerjoin(
+        _earlier,
+        and_(_earlier.c.subject == audit_event.c.subject, _earlier.c.seq == audit_event.c.seq - 1),
+    )
     .where(audit_event.c.at >= bindparam("at"), audit_event.c.at < bindparam("until"))
     .where(
         tuple_(*_position)

@@ -7,6 +7,7 @@ BEGIN
 END;
 $$;
 
+-- The hash covers the event and the hash of the one before it in its chain.
 CREATE TABLE audit_event (
     subject text NOT NULL,
     seq integer NOT NULL,
@@ -14,7 +15,6 @@ CREATE TABLE audit_event (
     actor text NOT NULL,
     event text NOT NULL,
     detail jsonb NOT NULL,
-    previous bytea NOT NULL,
     hash bytea NOT NULL,
     CONSTRAINT pk_audit_event PRIMARY KEY (subject, seq),
     CONSTRAINT ck_audit_event_seq_from_one CHECK (seq >= 1),

@@ -121,8 +121,8 @@ async def test_a_burst_does_not_stop_the_feed(service: Living) -> None:
 
 
 _MANY_EVENTS = """
-INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
-SELECT 'run:' || gen_random_uuid(), 1, clock_timestamp(), 'test', 'run.message', '{}', sha256(''), sha256('')
+INSERT INTO audit_event (subject, seq, at, actor, event, detail, hash)
+SELECT 'run:' || gen_random_uuid(), 1, clock_timestamp(), 'test', 'run.message', '{}', sha256('')
 FROM generate_series(1, :count)
 """
 

@@ -32,7 +32,7 @@ def chain(length: int, subject: str = SUBJECT) -> list[AuditEvent]:
         at = datetime(2026, 11, 21, 12, 0, 0, seq, tzinfo=UTC)
         kind, detail = AuditKind.VOTE_CAST, {"n": seq}
         digest = event_hash(previous, subject, seq, at, "T1/U1", kind, detail)
-        events.append(AuditEvent(subject, seq, at, "T1/U1", kind, detail, previous, digest))
+        events.append(AuditEvent(subject, seq, at, "T1/U1", kind, detail, digest))
         previous = digest
     return events
 
@@ -77,7 +77,6 @@ def test_an_untouched_chain_holds():
         {"event": "vote.refused"},
         {"detail": {"n": 3, "more": True}},
         {"detail": {"n": float("nan")}},
-        {"previous": b"\x00" * 32},
         {"hash": b"\x00" * 32},
     ],
 )
@@ -98,9 +97,8 @@ def test_an_edit_with_a_new_hash_is_found():
         events = chain(5)
         head = head_of(events)
         edited = replace(events[index], actor="T1/U9")
-        digest = event_hash(
-            edited.previous, SUBJECT, edited.seq, edited.at, "T1/U9", edited.event, edited.detail
-        )
+        before = events[index - 1].hash if index else genesis(SUBJECT)
+        digest = event_hash(before, SUBJECT, edited.seq, edited.at, "T1/U9", edited.event, edited.detail)
         events[index] = replace(edited, hash=digest)
         assert verify_chain(events, head), index
 
@@ -129,7 +127,7 @@ def test_a_chain_rewritten_from_some_point_is_found_by_its_head():
     rewritten, previous = events[:1], events[0].hash
     for event in events[1:]:
         digest = event_hash(previous, SUBJECT, event.seq, event.at, "T1/U9", event.event, event.detail)
-        rewritten.append(replace(event, actor="T1/U9", previous=previous, hash=digest))
+        rewritten.append(replace(event, actor="T1/U9", hash=digest))
         previous = digest
     assert verify_chain(rewritten) == []
     assert verify_chain(rewritten, head_of(events))
@@ -179,13 +177,13 @@ def test_what_is_confirmed_has_the_hash_of_its_event(detail: dict[str, Any], tex
     except MalformedArguments:
         digest = hashlib.sha256(b"").digest()
     micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    event = (1, micros, text, "vote.cast", written, before, digest)
+    event = (1, micros, text, "vote.cast", written, digest)
     found = confirmed(subject, [event])
-    whole = AuditEvent(subject, 1, at, text, "vote.cast", detail, before, digest)
+    whole = AuditEvent(subject, 1, at, text, "vote.cast", detail, digest)
     assert found in (None, Head(subject, 1, digest))
     assert found is None or verify_chain([whole]) == []
     plain = written.isascii() and not set(written.replace("true", "").replace("false", "")) & set("eE.[")
     if plain and written.count("{") < 32 and verify_chain([whole]) == [] and 1000 <= at.year < 9999:
         assert found
-    for other in ((2, *event[1:]), (*event[:2], f"{text}x", *event[3:]), (*event[:5], digest, digest)):
+    for other in ((2, *event[1:]), (*event[:2], f"{text}x", *event[3:]), (*event[:5], before)):
         assert confirmed(subject, [other]) is None
