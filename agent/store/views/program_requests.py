@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Uuid,
+    and_,
     any_,
     bindparam,
     func,
@@ -118,7 +119,7 @@ WHERE client_id = :client AND team_id = :team AND source = 'api' AND voided_at I
 _EMPTY: ColumnElement[Any] = literal_column("'{}'::jsonb")
 _REQUEST = approval_request.c
 _FILTERS = {
-    "principal": _REQUEST.principal == bindparam("principal"),
+    "principal": and_(_REQUEST.principal == bindparam("principal"), _REQUEST.run_id.is_(None)),
     "agent": _REQUEST.agent == bindparam("agent"),
     "since": _REQUEST.created_at >= bindparam("since"),
     "ids": _REQUEST.id == any_(bindparam("ids", type_=ARRAY(Uuid))),

@@ -116,7 +116,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
         request.c.requester_team_id == bindparam("requester_team"),
         request.c.requester_user_id == bindparam("requester_user"),
     ),
-    "principal": request.c.principal == bindparam("principal"),
+    "principal": and_(request.c.principal == bindparam("principal"), request.c.run_id.is_(None)),
     "risk": request.c.risk == bindparam("risk", type_=risk),
     "status": request.c.status == bindparam("status"),
     # Newest first and limited, so that very common words end early.

@@ -89,7 +89,8 @@ CREATE INDEX ix_approval_request_audience ON approval_request (team_id, approver
 CREATE INDEX ix_approval_request_client ON approval_request (client_id) WHERE source = 'api';
 CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at, id) WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
-CREATE INDEX ix_approval_request_principal ON approval_request (principal, created_at, id);
+-- A run's requests have no opener but the run.
+CREATE INDEX ix_approval_request_principal ON approval_request (principal, created_at, id) WHERE run_id IS NULL;
 CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_requester
     ON approval_request (requester_team_id, requester_user_id, created_at, id);
