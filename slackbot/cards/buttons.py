@@ -48,7 +48,7 @@ def row(view: RequestView, names: Names, *, approvable: bool) -> list[Json]:
     """Buttons need `view.place_nonce`. `approvable`: everything that would run can be read."""
     if not view.place_nonce:
         return blocks.actions(*_link(view))
-    value, about = button_value(view), spoken_subject(view)
+    value, about = button_value(view), subject(view)
     details = blocks.button("Details", ACTION_DETAILS, value, about)
     more = [blocks.button("More…", ACTION_MORE, value, about)] if choices(view, approvable=approvable) else []
     return blocks.actions(*_deciding(view, names, approvable), details, *more, *_link(view))
@@ -66,7 +66,7 @@ def choices(view: RequestView, *, approvable: bool) -> list[Choice]:
     """What *More…* offers while the request waits."""
     if view.status is not RequestStatus.WAITING or view.wants_answer:
         return []
-    value, about = button_value(view), spoken_subject(view)
+    value, about = button_value(view), subject(view)
     asks = Verdict.APPROVE in view.rule.reason_required
     offered = [
         (approvable and not asks, "Approve with note", ACTION_APPROVE_COMMENT, _NOTE),
@@ -96,7 +96,7 @@ def plain_row(view: RequestView) -> list[Json]:
         return []
     value, waits = button_value(view), view.status is RequestStatus.WAITING
     made = _votes(view, approvable=False) if waits else _ask_again(view) or _settle(view)
-    return blocks.actions(*made, blocks.button("Details", ACTION_DETAILS, value, spoken_subject(view)))
+    return blocks.actions(*made, blocks.button("Details", ACTION_DETAILS, value, subject(view)))
 
 
 def turning(pages: Pages, about: str) -> list[Json]:
@@ -107,14 +107,9 @@ def turning(pages: Pages, about: str) -> list[Json]:
 
 
 def subject(view: RequestView) -> str:
-    """The description or tool name, not inert yet."""
-    return view.description if inert.line(view.description, 10) else view.action.tool
-
-
-def spoken_subject(view: RequestView) -> str:
-    """What a button is about, where it is read aloud."""
-    shown = subject(view)
-    return shown if inert.line(shown, 10) else f"request {short_id(view.id)}"
+    """The first of its description, its tool's name and its id that says something; not inert yet."""
+    said = (each for each in (view.description, view.action.tool) if inert.line(each, 10))
+    return next(said, f"request {short_id(view.id)}")
 
 
 def _deciding(view: RequestView, names: Names, approvable: bool) -> list[Json]:
@@ -125,7 +120,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.status is not RequestStatus.WAITING:
         return []
     if view.wants_answer:
-        return [*answer_row(view, spoken_subject(view)), *_votes(view, approvable=False)]
+        return [*answer_row(view, subject(view)), *_votes(view, approvable=False)]
     # A form that asks for a note is already a second step.
     asks = Verdict.APPROVE in view.rule.reason_required
     return _votes(view, None if asks else _confirmation(view, names), approvable=approvable)
@@ -133,7 +128,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 def _votes(view: RequestView, confirm: Json | None = None, *, approvable: bool) -> list[Json]:
     """``confirm`` is for approvals."""
-    value, about, confirms = button_value(view), spoken_subject(view), {Verdict.APPROVE: confirm}
+    value, about, confirms = button_value(view), subject(view), {Verdict.APPROVE: confirm}
     made = []
     for verdict in view.verdicts:
         if verdict in ACTION_VOTE and (approvable or verdict is not Verdict.APPROVE):
@@ -157,7 +152,7 @@ def _revoke(view: RequestView) -> list[Json]:
         "Revoke",
         style="danger",
     )
-    return [blocks.button("Revoke", ACTION_REVOKE, button_value(view), spoken_subject(view), "danger", sure)]
+    return [blocks.button("Revoke", ACTION_REVOKE, button_value(view), subject(view), "danger", sure)]
 
 
 def _ask_again(view: RequestView) -> list[Json]:
@@ -165,14 +160,14 @@ def _ask_again(view: RequestView) -> list[Json]:
         return []
     if view.asked_again is not None or view.erased_at is not None:
         return []
-    return [blocks.button("Ask again", ACTION_ASK_AGAIN, button_value(view), spoken_subject(view))]
+    return [blocks.button("Ask again", ACTION_ASK_AGAIN, button_value(view), subject(view))]
 
 
 def _settle(view: RequestView) -> list[Json]:
     execution = view.execution
     if execution is None or not execution.awaits_settlement:
         return []
-    return settling(button_value(view, execution.id), spoken_subject(view), ACTION_RETRY, ACTION_DONE)
+    return settling(button_value(view, execution.id), subject(view), ACTION_RETRY, ACTION_DONE)
 
 
 def settling(value: str, about: str, retry_action: str, done_action: str) -> list[Json]:
@@ -215,5 +210,5 @@ def _link(view: RequestView) -> list[Json]:
         return []
     host, room = found["host"], blocks.BUTTON_LIMIT - len("Open …")
     end = host if len(host) <= room else f"…{host[-room:]}"  # a host's end says whose it is
-    shown = blocks.button(f"Open {end}", ACTION_LINK, None, spoken_subject(view))
+    shown = blocks.button(f"Open {end}", ACTION_LINK, None, subject(view))
     return [shown | {"url": view.link}]

@@ -64,7 +64,7 @@ def details_modal(
     turns = paging.turns(PAGE_OF_DETAILS, page, len(pages), request=view.id, revision=view.revision)
     below = [
         blocks.context(f"{small_print(view, str(view.id))} · page {page} of {len(pages)}"),
-        *buttons.turning(turns, f"details of {buttons.spoken_subject(view)}"),
+        *buttons.turning(turns, f"details of {buttons.subject(view)}"),
         *withheld_note(view, withheld),
         *buttons.whole_row(view, names, approvable=not withheld),
         *_file(view, len(pages)),
@@ -93,7 +93,7 @@ def _content(
     asked_because: WhyAsked | None = None,
 ) -> Iterator[Json]:
     if inert.weight(inert.line(title(view), 100_000)) > blocks.HEADER_LIMIT:  # the header is cut
-        yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500) or "…")))
+        yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500))))
     yield blocks.rich_text(*status.parts(view, status.ALL))
     yield blocks.rich_text(*origin(view, names, permalink), *_tool(view))
     if because := why.lines(view, asked_because):
@@ -243,5 +243,5 @@ def _file(view: RequestView, pages: int) -> list[Json]:
     if pages < PAGES_BEFORE_FILE or not view.place_nonce:
         return []
     return blocks.actions(
-        blocks.button("Everything as a file", ACTION_FILE, button_value(view), buttons.spoken_subject(view))
+        blocks.button("Everything as a file", ACTION_FILE, button_value(view), buttons.subject(view))
     )

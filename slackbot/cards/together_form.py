@@ -17,7 +17,7 @@ from agent.domain.together import obstacle
 from agent.domain.verdicts import ON_APPROVAL, VERDICTS
 from signoff.values import Person
 from slackbot.cards import arguments, blocks, facts, inert, limits, status_words, tree
-from slackbot.cards.buttons import spoken_subject, subject
+from slackbot.cards.buttons import subject
 from slackbot.cards.modals import modal
 from slackbot.cards.request import unreadable, without_command_in_title
 from slackbot.cards.values import (
@@ -241,7 +241,7 @@ def together_button(query: Mapping[str, str], about: str, style: Literal["primar
 def _row(view: RequestView, at: int, count: int) -> list[Json]:
     """The tick, which has the title; below it the title again if the tick cuts it, and everything else."""
     shown = without_command_in_title(view)
-    title, is_cut = inert.line_and_rest(spoken_subject(shown), blocks.OPTION_LIMIT)
+    title, is_cut = inert.line_and_rest(subject(shown), blocks.OPTION_LIMIT)
     ticked = [blocks.option(title, "yes")]
     element = {
         "type": "checkboxes",
@@ -295,7 +295,7 @@ def _named(heading: str, left_out: Sequence[LeftOut]) -> list[Json]:
         return []
     items = [
         blocks.section(
-            blocks.text(inert.line(spoken_subject(each.view), 150), bold=True), blocks.text(f": {each.why}")
+            blocks.text(inert.line(subject(each.view), 150), bold=True), blocks.text(f": {each.why}")
         )
         for each in left_out[:MAX_NAMED]
     ]
@@ -309,7 +309,7 @@ def _problem(outcome: RowOutcome) -> list[Json]:
     view, said = outcome.view, inert.line(outcome.problem or "", 300)
     if view is None:
         return [blocks.rich_text(blocks.section(blocks.text(said)))]
-    about = spoken_subject(view)
+    about = subject(view)
     line = blocks.section(blocks.text(f"{inert.line(about, 150)}: ", bold=True), blocks.text(said))
     return [
         blocks.rich_text(line),

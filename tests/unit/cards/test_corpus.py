@@ -5,6 +5,7 @@ The seed is in the message of a failure; `--hypothesis-seed` repeats it.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -332,3 +333,14 @@ def test_the_worst_actions(given: Made, seed: int, samples: Any, referee: Any) -
     referee.judge(cards.request_card(view))
     judge_request(view, given.schema, referee)
     referee.judge_view(cards.home(cards.HomeView([replace(view, id=UUID(int=n)) for n in range(2)])))
+
+
+@pytest.mark.parametrize("said", ["", " \n"])
+def test_what_says_nothing_is_named_by_its_id(said: str, seed: int, samples: Any, referee: Any) -> None:
+    """A request whose description and tool are blank has a title wherever requests are named."""
+    view = samples.view(description=said, action=Action(" ", "1", {}))
+    home = cards.home(cards.HomeView([view]))
+    referee.judge_view(home)
+    assert "request 01930000" in json.dumps(home)
+    judge_request(view, {"type": "object", "properties": {}, "required": []}, referee)
+    judge_lists(Random(seed), [view], referee)
