@@ -99,7 +99,11 @@ async def test_an_async_tool_that_times_out_is_cancelled_and_in_doubt(stage) -> 
     on.model.script(proposing("slow"))
     run_id = await on.go("worker", "go")
     assert (await on.calls(run_id))[0].state is CallState.IN_DOUBT
-    assert ended == ["cancelled"]
+
+    async def cancelled() -> bool:
+        return ended == ["cancelled"]
+
+    await on.until(cancelled)  # in a thread of its own
 
 
 async def test_a_timeout_inside_a_tool_is_in_doubt(stage) -> None:
