@@ -64,10 +64,12 @@ class Program:
         if asked is None:
             return
         if asked["status"] == "waiting":
+            if not self.here.cards(lane):  # what expires before it is shown gets no card
+                return
             if expires:
                 await self.here.make_overdue(lane)
                 await put_terms_on_record(self.here.db)
-            elif self.here.cards(lane):
+            else:
                 await self.here.approve(lane)
             return
         if asked["status"] != "approved":
