@@ -56,6 +56,7 @@ DROP FUNCTION outcome_is_decided();
 DROP FUNCTION answer_only_erased();
 DROP FUNCTION vote_only_superseded();
 DROP FUNCTION revision_only_erased();
+DROP FUNCTION rule_has_one_content();
 DROP FUNCTION answer_form_only_erased();
 DROP FUNCTION refuse_change();
 

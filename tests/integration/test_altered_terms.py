@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -32,6 +33,7 @@ from tests.integration.asking import (
     programs_question,
     reviewer,
     rule,
+    write,
 )
 from tests.integration.command import Command
 from tests.integration.granting import allow, cover, use
@@ -253,6 +255,21 @@ async def test_another_rule_is_found(database: Database, owner: Connection) -> N
     assert sorted(each.subject for each in await problems(database)) == sorted(
         f"request:{each.request_id}" for each in asked
     )
+
+
+async def test_nothing_is_opened_under_a_rule_that_was_written_early(database: Database) -> None:
+    """Whoever stores other terms under the digest of a rule to come stops its requests, and loosens none."""
+    terms = rule(allow_edit=False)
+    loose = rule(allow_edit=True).snapshot()
+    await write(
+        database,
+        "INSERT INTO rule (digest, content) VALUES (:digest, CAST(:content AS jsonb))",
+        digest=terms.digest,
+        content=json.dumps(loose),
+    )
+    with pytest.raises(psycopg.errors.RestrictViolation, match="another rule is stored under this digest"):
+        await ask(database, terms)
+    assert await column(database, "SELECT count(*) FROM approval_request") == [0]
 
 
 async def test_another_policy_text_is_found(database: Database, owner: Connection) -> None:

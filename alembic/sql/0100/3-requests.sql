@@ -18,6 +18,18 @@ CREATE TRIGGER rule_is_final
     BEFORE UPDATE OR DELETE OR TRUNCATE ON rule
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change('what people decided under is on record');
 
+-- A statement that inserts a rule which is there does nothing, so one written early under another's digest would be kept.
+CREATE FUNCTION rule_has_one_content() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF EXISTS (SELECT FROM rule WHERE digest = NEW.digest AND content <> NEW.content) THEN
+        RAISE EXCEPTION 'another rule is stored under this digest' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER rule_has_one_content
+    BEFORE INSERT ON rule FOR EACH ROW EXECUTE FUNCTION rule_has_one_content();
+
 CREATE TABLE approval_request (
     id uuid NOT NULL,
     principal text NOT NULL,
