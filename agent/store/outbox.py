@@ -216,6 +216,8 @@ WHERE EXISTS (SELECT FROM delivery WHERE kind = 'direct' AND body -> 'told' IS N
 #
 # A run in a thread tells of its requests' outcomes when it ends. What a program reports follows its approval, which is
 # no outcome yet. Direct messages are found by polling; a run in that very conversation needs none.
+#
+# OFFSET 0: each row that tells is looked up by key. A join would hash whole tables for the hundred rows it expects.
 _INSERT = text("""
 WITH e AS (
     SELECT DISTINCT ON (coalesce(coalesce_key, id::text)) *
@@ -223,11 +225,14 @@ WITH e AS (
         id uuid, kind delivery_kind, priority smallint, team_id text, channel_id text, request_id uuid, run_id uuid,
         agent text, body jsonb, coalesce_key text, wait float, tells boolean, direct uuid)
     ORDER BY coalesce(coalesce_key, id::text), priority, id
-    LIMIT (SELECT CAST(:many AS int))
-), told AS (
-    SELECT e.id, jsonb_build_object('tell', jsonb_build_object('team', who.team_id, 'user', who.user_id)) AS whom,
+)
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
+                      not_before)
+SELECT message.* FROM e
+LEFT JOIN LATERAL (
+    SELECT jsonb_build_object('tell', jsonb_build_object('team', who.team_id, 'user', who.user_id)) AS whom,
            CASE WHEN c.channel_id = e.channel_id THEN 'thread' ELSE coalesce(c.way, 'thread') END AS way, c.channel_id
-    FROM e
+    FROM (SELECT) AS one
     LEFT JOIN approval_request AS r ON r.id = e.request_id
     LEFT JOIN agent_run AS a ON a.id = coalesce(e.run_id, r.run_id)
     CROSS JOIN LATERAL (
@@ -238,17 +243,17 @@ WITH e AS (
       AND (r.id IS NULL OR a.channel_id IS NULL)
       AND (e.body ->> 'line' <> 'approved'
            OR EXISTS (SELECT FROM tool_call WHERE tool_call.id = r.call_id AND tool_call.executor = 'none'))
-)
-INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
-                      not_before)
-SELECT e.id, e.kind, e.priority, e.team_id, e.channel_id, e.request_id, e.run_id, e.agent,
-       CASE told.way WHEN 'thread' THEN e.body || told.whom ELSE e.body END, e.coalesce_key,
-       clock_timestamp() + make_interval(secs => e.wait)
-FROM e LEFT JOIN told ON told.id = e.id
-UNION ALL
-SELECT e.direct, 'direct', 0, e.team_id, told.channel_id, e.request_id, e.run_id, NULL,
-       e.body || told.whom || jsonb_build_object('of', e.kind), NULL, clock_timestamp()
-FROM e JOIN told ON told.id = e.id WHERE told.way = 'dm'
+    OFFSET 0
+) AS told ON true
+CROSS JOIN LATERAL (
+    SELECT e.id, e.kind, e.priority, e.team_id, e.channel_id, e.request_id, e.run_id, e.agent,
+           CASE told.way WHEN 'thread' THEN e.body || told.whom ELSE e.body END, e.coalesce_key,
+           clock_timestamp() + make_interval(secs => e.wait)
+    UNION ALL
+    SELECT e.direct, 'direct', 0, e.team_id, told.channel_id, e.request_id, e.run_id, NULL,
+           e.body || told.whom || jsonb_build_object('of', e.kind), NULL, clock_timestamp()
+    WHERE told.way = 'dm'
+) AS message
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
 """)

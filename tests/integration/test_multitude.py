@@ -18,7 +18,7 @@ from agent.domain.request import RequestStatus
 from agent.domain.request_list import RequestFilter, RequestKind, RequestOrder
 from agent.domain.run import RunStatus
 from agent.domain.short_ids import IdRange
-from agent.store import calls, deliveries, outbound, overdue, reminders, request_locks, views
+from agent.store import calls, deliveries, outbound, outbox, overdue, reminders, request_locks, views
 from agent.store.outbox import Destination
 from agent.store.views import reports, request_lists
 from agent.store.views.reports import ReportScope
@@ -60,6 +60,8 @@ async def test_the_look_for_what_is_overdue_reads_no_table(database_url: str) ->
         plan = [line for (line,) in connection.execute(f"EXPLAIN {sql_of(overdue._OVERDUE)}")]
     assert [line for line in plan if "Seq Scan on approval_request" in line] == []
 
+
+_ONE_RUN = "SELECT run_id, id FROM approval_request WHERE id = %s"
 
 PAGE = 20
 
@@ -188,6 +190,31 @@ async def test_the_votes_of_a_form_are_found_without_reading_others(
                 read.append((await tx.execute(_READ)).scalar_one() - before)
             assert found
     assert max(read) <= 10 * PAGE, read
+
+
+@pytest.mark.parametrize("about", ["request", "run"])
+async def test_who_is_told_of_an_outcome_is_found_without_reading_others(
+    database_url: str, about: str
+) -> None:
+    """Among hundreds of requests and their runs, the line of one's outcome finds its requester by key."""
+    async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        [row] = await seed(database_url, slack, 1)
+    await multiply(database_url, row[1], 300)
+    with owner(database_url) as connection:
+        connection.execute("VACUUM ANALYZE")
+        [(run_id, request_id)] = connection.execute(_ONE_RUN, [row[1]]).fetchall()
+    review = Destination(TEAM, "C0REVIEW")
+    line = (
+        outbox.run_line(review, run_id, "failed")
+        if about == "run"
+        else outbox.request_line(review, request_id, "rejected")
+    )
+    async with Database(database_url) as db, db.transaction() as tx:
+        await tx.execute(text("SET LOCAL plan_cache_mode = force_generic_plan"))
+        before = (await tx.execute(_READ)).scalar_one()
+        outbox.enqueue(tx, [outbox.telling(line)])
+        await tx.flush()
+        assert (await tx.execute(_READ)).scalar_one() - before <= PAGE
 
 
 SOMEBODY, NOBODY = Person(TEAM, "U0PERSON1"), Person(TEAM, "U0NOBODY")
