@@ -33,7 +33,6 @@ class Judgement:
     verdict: Ruling
     rule: Rule | None
     because: str
-    description: str
     epoch: int = 0
     inputs: "Inputs | None" = field(default=None, compare=False)
     observed: tuple[Observation, ...] = field(default=(), compare=False)

@@ -34,10 +34,7 @@ from agent.domain.rules import (
     on_reject_by_risk,
 )
 from signoff.canonical import plain_json
-from signoff.description import action_in_words
 from signoff.errors import MalformedArguments
-from signoff.formats import Money
-from signoff.masks import redact_by_name
 from signoff.values import Action
 
 
@@ -115,13 +112,10 @@ class Policy:
         failed = facts_failed or (known is None and facts is not None)
         given = Inputs(tool, action, known, agent, requester, failed)
         found = self.ruling(given)
-        rule = self._rule_of(found, tool)
-        description = rule.describe(action, known) if rule else self._unasked(action)
         return Judgement(
             found.verdict,
-            rule,
+            self._rule_of(found, tool),
             found.because,
-            description,
             self.epoch,
             given,
             self.observations(given),
@@ -209,7 +203,6 @@ class Policy:
         states: Sequence[LimitState],
         tool: ToolTraits,
         action: Action,
-        facts: Mapping[str, Any] | None,
         *,
         wants_answer: bool = False,
     ) -> Judgement:
@@ -226,7 +219,7 @@ class Policy:
             asked = judgement.rule
             ruled: tuple[Ruling, str | None] = ("ask", asked.checkpoint_id) if asked else ("run", None)
             return replace(judgement, verdict="deny", rule=None, because=state.because, ruled=ruled)
-        return self.asked_instead(judgement, state.because, tool, action, facts)
+        return self.asked_instead(judgement, state.because, tool, action)
 
     def asked_instead(
         self,
@@ -234,24 +227,17 @@ class Policy:
         because: str,
         tool: ToolTraits,
         action: Action,
-        facts: Mapping[str, Any] | None,
     ) -> Judgement:
         """Ask about an action that a limit does not let run."""
         named = next((rule for rule in self.rules if rule.names(action.tool)), None)
         rule = _stricter_risk(named, tool) if named else self.synthetic(LIMIT_REACHED, tool)
-        description = rule.describe(action, _copied_facts(facts))
         return replace(
             judgement,
             verdict="ask",
             rule=rule,
             because=because,
-            description=description,
             ruled=("run", None),
         )
-
-    def _unasked(self, action: Action) -> str:
-        arguments = redact_by_name(action.arguments).value
-        return action_in_words(action.tool, arguments, Money.declared(self.defaults.money)).text
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)

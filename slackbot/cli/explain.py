@@ -44,14 +44,14 @@ def explain(
     """Explain one action: which rule wins, why, and who would be asked until when."""
     configured = read_settings(checkpoints=None if policy is None else str(policy))
     judging, registry = read_policy(configured), load_agents(configured.agents)
-    facts = _values("--fact", fact) if fact else None
+    known = Facts(_values("--fact", fact) if fact else None)
     asked = Action(action, EXTERNAL, _values("--arg", arg))
-    judged = judge(judging, _proposal(registry, agent, asked, Facts(facts), requester))
+    judged = judge(judging, _proposal(registry, agent, asked, known, requester))
     terminal.table(["checkpoint", "result", "why"], _steps(judging, judged), nothing="no checkpoint names it")
     typer.echo(terminal.line(f"verdict: {judged.verdict}, because {judged.because}"))
     if judged.denial is not None:
         typer.echo(terminal.line(f"the agent reads: {judged.told}"))
-    for line in (*_asked(judged), *_observed(judged)):
+    for line in (*_asked(judged, asked, known), *_observed(judged)):
         typer.echo(terminal.line(line))
 
 
@@ -60,7 +60,7 @@ def _steps(policy: Policy, judged: Judgement) -> list[tuple[str, str, str]]:
     return [(each.checkpoint_id, each.result, terminal.line(each.why, 400)) for each in found]
 
 
-def _asked(judged: Judgement) -> list[str]:
+def _asked(judged: Judgement, action: Action, facts: Facts) -> list[str]:
     rule = judged.rule
     if rule is None:
         return []
@@ -73,7 +73,7 @@ def _asked(judged: Judgement) -> list[str]:
     return [
         f"asked: {', '.join(rule.approvers)} in {where}; {needed}, risk {rule.risk.value}",
         f"until: {terminal.when(until)} if asked now; {end}",
-        f"title: {clean_now(judged.description)}",
+        f"title: {clean_now(rule.describe(action, facts.values))}",
     ]
 
 

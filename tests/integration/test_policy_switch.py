@@ -47,7 +47,7 @@ Door = Callable[[Database], Awaitable[Act]]
 
 REFUND = Action("process_refund", "1", {"order_id": 0})
 PROGRAM = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
-JUDGED = Judgement("run", None, "it is allowed", "", 1)
+JUDGED = Judgement("run", None, "it is allowed", 1)
 
 
 async def _pass(db: Database) -> Act:

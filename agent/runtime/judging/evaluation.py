@@ -84,16 +84,14 @@ def limited(
     policy: Policy, proposal: Proposal, judgement: Judgement, states: Sequence[LimitState]
 ) -> Judgement:
     """Evaluate more strictly if the limits have no room."""
-    action, facts = proposal.action, proposal.facts.values
-    wants_answer = proposal.answer_form is not None
-    found = policy.within_limits(judgement, states, proposal.traits, action, facts, wants_answer=wants_answer)
+    traits, wants_answer = proposal.traits, proposal.answer_form is not None
+    found = policy.within_limits(judgement, states, traits, proposal.action, wants_answer=wants_answer)
     return _with_terms(found, proposal)
 
 
 def asked_instead(policy: Policy, proposal: Proposal, judgement: Judgement, because: str) -> Judgement:
     """Ask about what would run, as if a limit had no room."""
-    action, facts = proposal.action, proposal.facts.values
-    found = policy.asked_instead(judgement, because, proposal.traits, action, facts)
+    found = policy.asked_instead(judgement, because, proposal.traits, proposal.action)
     return _with_terms(found, proposal)
 
 
@@ -124,7 +122,4 @@ def _with_terms(judgement: Judgement, proposal: Proposal) -> Judgement:
     if judgement.rule is None:
         return judgement
     rule = proposal.terms(judgement.rule).for_answers(proposal.answer_form)
-    if rule is judgement.rule:
-        return judgement
-    description = rule.describe(proposal.action, proposal.facts.values)
-    return replace(judgement, rule=rule, description=description)
+    return judgement if rule is judgement.rule else replace(judgement, rule=rule)

@@ -315,7 +315,7 @@ def question_of_program(
         action=proposal.action,
         facts=proposal.facts.values,
         facts_source=proposal.facts.source,
-        description=judgement.description,
+        description=rule.describe(proposal.action, proposal.facts.values),
         rationale=asker.rationale,
         context=asker.context,
         agent=asker.agent,

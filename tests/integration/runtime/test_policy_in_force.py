@@ -248,7 +248,7 @@ async def _open_of_program(db: Database, epoch: int) -> None:
 
 async def _record(db: Database, epoch: int) -> None:
     principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
-    judged = Judgement("run", None, "it is allowed", "", epoch)
+    judged = Judgement("run", None, "it is allowed", epoch)
     await judgements.record(
         db, principal, AuditKind.REVIEW_NOT_REQUIRED, {"request": "1"}, judged, agent="crm"
     )
@@ -256,7 +256,7 @@ async def _record(db: Database, epoch: int) -> None:
 
 async def _let_go_ahead(db: Database, epoch: int) -> None:
     principal = Principal(None, "key:ci", frozenset(), None, None)  # type: ignore[arg-type]
-    judged = Judgement("run", None, "it is allowed", "", epoch)
+    judged = Judgement("run", None, "it is allowed", epoch)
     await limits.allow_use(db, principal, new_id(), (), {"request": "1"}, judged, agent="crm")
 
 

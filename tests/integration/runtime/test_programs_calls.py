@@ -327,7 +327,7 @@ async def test_an_older_look_ends_no_newer_approval(shop: Shop) -> None:
     [now] = await on.calls(call.run_id)
     assert now.state is CallState.READY
     inputs = Inputs(ToolTraits("ship", "1"), Action("ship", "1", {}), None, "shop", None)
-    denied = Judgement("deny", None, "never on Sundays", "", inputs=inputs)
+    denied = Judgement("deny", None, "never on Sundays", inputs=inputs)
     await end(call.request_id, "policy denies it", policy_epoch=0, judgement=denied)
     because = "SELECT because FROM judgement WHERE call_id = :call AND verdict = 'deny'"
     assert await column(on.db, because, call=call.id) == ["never on Sundays"]

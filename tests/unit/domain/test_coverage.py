@@ -56,7 +56,7 @@ def approval(opened: Rule, **stored: Any) -> StoredApproval:
 
 
 def judged(now: Rule | None, verdict: Literal["run", "ask", "deny"] = "ask") -> Judgement:
-    return Judgement(verdict, now, "because", "a refund")
+    return Judgement(verdict, now, "because")
 
 
 def gap(given: StoredApproval, now: WouldRun) -> Gap | None:

@@ -106,7 +106,7 @@ def test_a_limit_asks_under_no_denying_checkpoint() -> None:
     for price, verdict, checkpoint in ((5, "ask", "limit_reached"), (10001, "deny", "never")):
         uses = policy.uses(action, {"price": price}, Caller("shop"))
         full = [LimitState(each, Decimal(1), Decimal(0)) for each in uses]
-        judged = policy.within_limits(judge(policy, price), full, traits, action, {"price": price})
+        judged = policy.within_limits(judge(policy, price), full, traits, action)
         assert (judged.verdict, judged.checkpoint_id) == (verdict, checkpoint)
 
 

@@ -151,13 +151,13 @@ def test_the_verdict_of_policy_with_its_limits() -> None:
         assert judged.verdict == "run"
         [use] = policy.uses(refund(n=6), None, Caller("a"))
         full = [LimitState(use, Decimal(0), Decimal(0))]
-        bounded = policy.within_limits(judged, full, traits, refund(n=6), None)
+        bounded = policy.within_limits(judged, full, traits, refund(n=6))
         assert (bounded.verdict, bounded.rule and bounded.rule.checkpoint_id) == ("ask", asked_by)
         assert bounded.rule is not None
         assert bounded.rule.risk is Risk.CRITICAL
         assert 'limit "refunds": 0 of 5 used in 24h, and this takes 6 more' in bounded.because
         asked = policy.judge(ToolTraits("refund", "1", requires_approval=True), refund(n=60), None, "a", None)
-        assert policy.within_limits(asked, full, traits, refund(n=60), None) is asked
+        assert policy.within_limits(asked, full, traits, refund(n=60)) is asked
 
 
 def test_the_file() -> None:

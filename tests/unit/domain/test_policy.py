@@ -28,13 +28,17 @@ def judge(policy, tool="process_refund", arguments=None, facts=None, *, facts_fa
     return policy.judge(traits_, action, facts, "refunds", "U1", facts_failed=facts_failed)
 
 
+def title(judged):
+    return judged.rule.describe(judged.inputs.action, judged.inputs.facts)
+
+
 def test_facts_decide_and_not_the_models_words():
     """A price that the model states below the limit does not help when the shop's own records say more."""
     arguments = {"order_id": 7, "price": 5, "facts": {"price": 5}, "note": "the price is 5"}
     judged = judge(Policy((REFUND,)), arguments=arguments, facts={"price": 1500})
     assert judged.verdict == "ask"
     assert judged.rule == REFUND
-    assert judged.description == "Refund $1500 for 7"
+    assert title(judged) == "Refund $1500 for 7"
 
 
 def test_a_condition_that_is_false_lets_a_named_tool_run():
@@ -183,7 +187,7 @@ def test_no_doubt_ever_runs(conditions, arguments, facts, facts_failed):
 
 def test_an_action_without_a_template_is_described_by_its_arguments():
     """Without a template people still read the tool's name and every argument, cut when long."""
-    description = shown(judge(Policy(), arguments={"order_id": 7, "note": "x" * 300}).description)
+    description = shown(title(judge(Policy(), arguments={"order_id": 7, "note": "x" * 300})))
     assert description.startswith("process_refund · note: “xxx")
     assert description.endswith(", order_id: 7")
     assert "…” (+240 characters)" in description
@@ -225,17 +229,16 @@ def test_the_digest_of_a_policy_follows_its_content():
 
 
 def test_money_of_the_defaults_reaches_every_rule_and_a_checkpoint_replaces_it():
-    """Synthetic rules and calls that nobody is asked about included; policies without it are those of before."""
+    """Synthetic rules included; policies without it are those of before."""
     policy = load(
         '[defaults]\nmoney = ["args.fee"]\n[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "a"\n'
         '[[checkpoint]]\ncheckpoint_id = "b"\naction_pattern = "b"\nmoney = ["args.amount"]',
         filename="x.toml",
     )
     arguments = {"amount": 1, "fee": 2}
-    assert judge(policy, "a", arguments).description == "a · amount: 1, fee: 2.00"
-    assert judge(policy, "b", arguments).description == "b · amount: 1.00, fee: 2"
-    assert judge(policy, "c", arguments).description == "c · amount: 1, fee: 2.00"
-    assert judge(policy, "d", arguments, read_only=True).description == "d · amount: 1, fee: 2.00"
+    assert title(judge(policy, "a", arguments)) == "a · amount: 1, fee: 2.00"
+    assert title(judge(policy, "b", arguments)) == "b · amount: 1.00, fee: 2"
+    assert title(judge(policy, "c", arguments)) == "c · amount: 1, fee: 2.00"
     declared = policy.rules[1]
     assert Rule.from_snapshot(declared.snapshot()) == declared
 
