@@ -184,12 +184,15 @@ class Ordered:
 
     tighter: Callable[[Rule, Rule], bool]
 
+    def is_tighter(self, a: Rule, b: Rule, _how: HowDecided) -> bool:
+        return self.tighter(a, b)
+
 
 @dataclass(frozen=True, slots=True)
 class OnDecision:
     """A tighter value voids an approval that would not have been possible under it."""
 
-    tighter: Callable[[Rule, Rule, HowDecided], bool]
+    is_tighter: Callable[[Rule, Rule, HowDecided], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,17 +264,10 @@ FIELDS: Mapping[str, Ordered | OnDecision | Neutral] = {
 
 def tightened(opened: Rule, now: Rule, how: HowDecided) -> list[str]:
     """The fields because of which a decision under ``opened`` would not suffice under ``now``."""
-    return [name for name, declared in FIELDS.items() if _is_tighter(declared, opened, now, how)]
+    return [name for name, declared in _COMPARED if declared.is_tighter(opened, now, how)]
 
 
-def _is_tighter(declared: Ordered | OnDecision | Neutral, a: Rule, b: Rule, how: HowDecided) -> bool:
-    match declared:
-        case Ordered(tighter):
-            return tighter(a, b)
-        case OnDecision(decided_tighter):
-            return decided_tighter(a, b, how)
-        case Neutral():
-            return False
+_COMPARED = tuple((name, each) for name, each in FIELDS.items() if not isinstance(each, Neutral))
 
 
 def allows_edit(opened: Rule, now: Rule) -> bool:

@@ -91,6 +91,14 @@ class Signature:
         """The JSON form of what the function gets, with all defaults. Raises MalformedArguments, with the path."""
         return stable_form(self._read, dumps_of_model, arguments, self._values)
 
+    def is_still_complete(self, completed: Mapping[str, Any]) -> bool:
+        """Whether `complete`, which once returned these arguments, would return them today."""
+        try:
+            self.judged_values(completed)
+        except MalformedArguments:
+            return False
+        return True
+
     def judged_values(self, completed: Mapping[str, Any]) -> dict[str, Any]:
         """What the function gets. Raises MalformedArguments, with the path, also if that is not what was judged."""
         return self._values(judged_values(self._read, dumps_of_model, completed))

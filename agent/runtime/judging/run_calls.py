@@ -92,6 +92,8 @@ def read_action(tool: Tool, raw_arguments: str) -> Action:
 
 def as_of_now(tool: Tool, decided: Action) -> Action:
     """Add today's defaults. Raises MalformedArguments if they do not fit."""
+    if decided.tool_version == tool.version and tool.signature.is_still_complete(decided.arguments):
+        return decided
     return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
 
 

@@ -39,9 +39,11 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
+from agent.runtime.judging.run_calls import as_of_now
 from agent.runtime.tool import Tool, tool
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
+from signoff.values import Action
 
 Lower = Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)]
 Cents = Annotated[int, BeforeValidator(lambda value: value * 100)]
@@ -376,3 +378,20 @@ def test_a_type_that_changed_its_mind_does_not_run() -> None:
     with pytest.raises(MalformedArguments) as refused:
         signature.judged_values(form)
     assert refused.value.path == "$.value"
+
+
+def test_a_claim_reads_what_was_decided_once_and_sees_what_its_type_makes_of_it_now() -> None:
+    """Arguments that still read as decided are kept after one reading; others become what would run now."""
+    cap, reads = [100], []
+
+    def capped(n: int) -> int:
+        reads.append(n)
+        return min(n, cap[0])
+
+    taker = taking(Annotated[int, AfterValidator(capped)])
+    decided = Action(taker.name, taker.version, taker.signature.complete({"value": 50}))
+    reads.clear()
+    assert as_of_now(taker, decided) is decided
+    assert reads == [50]
+    cap[0] = 10
+    assert as_of_now(taker, decided).arguments == {"value": 10}
