@@ -26,9 +26,12 @@ def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
 @asynccontextmanager
 async def pipeline(raw: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
     """Send the block's statements in one round trip, which its end awaits. Raises the driver's errors."""
-    raw._pipeline = _Pipeline(raw)  # noqa: SLF001 - psycopg has no way to ask for another class
-    async with raw.pipeline():
-        yield
+    raw._pipeline = batch = _Pipeline(raw)  # noqa: SLF001 - psycopg has no way to ask for another class
+    try:
+        async with batch:
+            yield
+    finally:
+        raw._pipeline = None  # noqa: SLF001
 
 
 class _Pipeline(psycopg.AsyncPipeline):
