@@ -30,6 +30,7 @@ _OF_OURS = frozenset(
     {
         "action",
         "agent",
+        "by",
         "call_id",
         "event",
         "execution_id",
@@ -46,7 +47,8 @@ _COUNTS = frozenset({"tokens"})
 """Names of counts. A text there may be a secret."""
 
 _ID_HASH_OR_TIME = re.compile(
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+    r"|slack:[TE][A-Z0-9]{1,15}/[UW][A-Z0-9]{1,15}",
     re.ASCII,
 )
 
