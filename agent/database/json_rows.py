@@ -23,16 +23,17 @@ _WRITTEN_AS_THEY_ARE = frozenset({str, int, float, bool, NoneType, UUID, datetim
 
 
 def _checked(value: Any) -> Any:
-    if type(value) in _WRITTEN_AS_THEY_ARE:
-        return value
     match value:
         case bytes():
             return f"\\x{value.hex()}"
         case Mapping():
-            return {name: _checked(each) for name, each in value.items()}
+            return {
+                name: each if type(each) in _WRITTEN_AS_THEY_ARE else _checked(each)
+                for name, each in value.items()
+            }
         case list() | tuple():
             return [_checked(each) for each in value]
-        case str() | UUID() | datetime():
+        case str() | int() | float() | None | UUID() | datetime():
             return value
         case _:
             raise TypeError(f"no text for a value of type {type(value).__name__}")
