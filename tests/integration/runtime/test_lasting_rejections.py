@@ -17,6 +17,11 @@ from tests.integration.runtime.conftest import REVIEWER, Stage
 from tests.integration.runtime.test_immediate_claims import asked, cleaner, deletes, done
 
 
+@pytest.fixture(autouse=True)
+def _nothing_done() -> None:
+    done.clear()
+
+
 def holding(holds: timedelta | None, again: RejectedAgain = "refuse") -> Policy:
     return Policy(defaults=Defaults(rejected_holds=holds, rejected_again=again, on_reject="tell_model"))
 
