@@ -24,6 +24,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 UNSTABLE = "changes each time it is read, so nobody can be asked about it"
+UNWRITABLE = "cannot be written as JSON"
 CHANGED = "would become another value when the tool reads it, so it cannot run as it was decided"
 
 _SHOWN_PROBLEMS = 5
@@ -62,7 +63,12 @@ def judged_values(
 ) -> T:
     """What reading the judged JSON gives. Raises MalformedArguments, with the path, if that is not what was judged."""
     value = guarded(read, judged)
-    check_written(judged, write(value))
+    try:
+        check_written(judged, write(value))
+    except MalformedArguments:
+        raise
+    except Exception as error:
+        raise MalformedArguments("$", f"{UNWRITABLE}: {error}") from None
     return value
 
 
@@ -250,7 +256,7 @@ def _form(write: Callable[[T], tuple[Any, Any]], value: T, *, numbers: bool) -> 
     try:
         form = written(*write(value), numbers=numbers)
     except Exception as error:
-        raise MalformedArguments("$", f"cannot be written as JSON: {error}") from None
+        raise MalformedArguments("$", f"{UNWRITABLE}: {error}") from None
     return canonical_bytes(form)
 
 

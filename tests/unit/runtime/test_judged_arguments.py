@@ -380,6 +380,24 @@ def test_a_type_that_changed_its_mind_does_not_run() -> None:
     assert refused.value.path == "$.value"
 
 
+def test_a_type_that_can_no_longer_be_written_does_not_run() -> None:
+    """What cannot be compared with what was judged is refused, also where it is read for a claim."""
+    broken: list[str] = []
+
+    def written(n: int) -> int:
+        if broken:
+            raise RuntimeError(broken[0])
+        return n
+
+    taker = taking(Annotated[int, PlainSerializer(written)])
+    decided = Action(taker.name, taker.version, taker.signature.complete({"value": 50}))
+    broken.append("no rates today")
+    with pytest.raises(MalformedArguments, match=r"cannot be written as JSON: .*no rates today"):
+        taker.signature.judged_values(decided.arguments)
+    with pytest.raises(MalformedArguments, match=r"cannot be written as JSON: .*no rates today"):
+        as_of_now(taker, decided)
+
+
 def test_a_claim_reads_what_was_decided_once_and_sees_what_its_type_makes_of_it_now() -> None:
     """Arguments that still read as decided are kept after one reading; others become what would run now."""
     cap, reads = [100], []
