@@ -65,7 +65,7 @@ class CollaborationError(SignoffError):
         reviewer: str | None = None,
     ) -> None:
         by = f" by {reviewer}" if reviewer else ""
-        about = f" (request {request_id})"
+        about = f" (request {request_id})" if request_id else ""
         why = after_colon(reason) if reason else ""
         words = f"{cause}{by}{about}{why}" if "\n" in why else f"{cause}{by}{why}{about}"
         self.args = (words,)  # OSError would not take them from `__init__`

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -13,7 +12,7 @@ from agent.domain.run import AnswerKind, CallView
 from agent.domain.verdicts import REFUSALS
 from agent.runtime.agents import Delegate
 from agent.runtime.step_tools import StepTool
-from agent.runtime.steps import Answer, Decision, StepFailed
+from agent.runtime.steps import STOPS, Answer, Decision, StepFailed
 from agent.runtime.tool import Tool
 from signoff.errors import CollaborationError
 
@@ -84,9 +83,8 @@ def _asked_about(call: CallView) -> Any:
 def _stopped(call: CallView, words: str) -> CollaborationError:
     """This function stops with the child agent, unless it handles the error."""
     cause, _, reason = words.partition(": ")
-    known: Mapping[str, Literal["expired", "withdrawn"]] = {"expired": "expired", "withdrawn": "withdrawn"}
     return CollaborationError(
-        known.get(cause, "rejected"), request_id=f"below call {call.id}", reason=reason or None
+        STOPS.get(cause, "rejected"), request_id=f"below call {call.id}", reason=reason or None
     )
 
 

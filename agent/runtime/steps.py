@@ -17,7 +17,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.step_tools import Doing
 from agent.runtime.tool import Tool, ToolContext
 from signoff.durations import Duration, seconds_of
-from signoff.errors import CollaborationError, MalformedArguments, SignoffError, UnusableForm
+from signoff.errors import Cause, CollaborationError, MalformedArguments, SignoffError, UnusableForm
 from signoff.json_form import instance_of
 from signoff.values import Person, Risk
 
@@ -58,12 +58,7 @@ class Decision(Generic[A_co]):
     def require(self) -> None:
         """Continue only with an approval. Raises CollaborationError, which ends the run as denied, with its cause."""
         if not self.approved:
-            raise CollaborationError(
-                "expired" if self.cause == "expired" else "rejected",
-                request_id=str(self.request_id),
-                reason=self.reason,
-                reviewer=self.reviewer.user_id if self.reviewer else None,
-            )
+            raise _refused(self.cause, self.request_id, self.reason, self.reviewer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +82,24 @@ class Answer(Generic[V_co]):
     def require(self) -> V_co:
         """Return the value. Raises CollaborationError, which ends the run as denied, with its cause."""
         if not self.answered or self.value is None:
-            raise CollaborationError(
-                "expired" if self.cause == "expired" else "rejected",
-                request_id=str(self.request_id),
-                reason=self.reason or ("the answer is erased" if self.answered else None),
-                reviewer=self.person.user_id if self.person else None,
-            )
+            reason = self.reason or ("the answer is erased" if self.answered else None)
+            raise _refused(self.cause, self.request_id, reason, self.person)
         return self.value
+
+
+def _refused(
+    cause: str, request_id: UUID | None, reason: str | None, person: Person | None
+) -> CollaborationError:
+    return CollaborationError(
+        STOPS.get(cause, "rejected"),
+        request_id=str(request_id or ""),
+        reason=reason,
+        reviewer=person.user_id if person else None,
+    )
+
+
+STOPS: Mapping[str, Cause] = {"expired": "expired", "withdrawn": "withdrawn"}
+"""Causes for which a function stops, besides "rejected", which is a policy's no, too."""
 
 
 class Journal(Protocol):

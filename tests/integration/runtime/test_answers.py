@@ -435,3 +435,20 @@ async def test_an_answer_to_a_dead_question_reaches_no_function(stage: Any) -> N
         await answered(s, run_id, "us")
     assert refused.value.code is Refusal.WITHDRAWN
     assert (await s.run(run_id)).answer == "withdrawn: None (not needed)"
+
+
+@function_agent
+async def certain(task: str) -> None:
+    (await ask("Are you certain?")).require()
+
+
+@pytest.mark.parametrize("asking", [chosen, certain], ids=["a choice", "yes or no"])
+async def test_a_function_that_needs_a_withdrawn_answer_ends_as_withdrawn(stage: Any, asking: Any) -> None:
+    """Nobody has rejected it, and its run does not say so."""
+    s = await stage(asking)
+    run_id = await s.go(asking.name, "x")
+    request = await the_request(s, run_id)
+    assert await requests.withdraw(s.db, request.id, ASKER, "not needed")
+    await s.play()
+    run = await s.run(run_id)
+    assert (run.status, run.cause) == (RunStatus.DENIED, "withdrawn")
