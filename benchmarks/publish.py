@@ -43,6 +43,10 @@ def rows(result: Result) -> None:
     )
 
 
+def idle(result: Result) -> None:
+    DOCS.joinpath("idle.md").write_text(f"# Idle\n\n{_about(result)}\n\n{_goals(result['lines'])}")
+
+
 def growth(result: Result) -> None:
     points, peer = result.get("points", []), result.get("dbos")
     text = f"# Growth\n\n{_about(result)}\n\n"
@@ -69,7 +73,7 @@ def scale(result: Result) -> None:
     _fill(file, "needs", _table(("", "10 / min", "1,000 / min", "100,000 / min"), needs(result)))
 
 
-KINDS: dict[str, Callable[[Result], None]] = {"rows": rows, "growth": growth, "scale": scale}
+KINDS: dict[str, Callable[[Result], None]] = {"rows": rows, "idle": idle, "growth": growth, "scale": scale}
 
 
 def _costs(result: Result) -> list[list[str]]:
