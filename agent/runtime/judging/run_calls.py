@@ -91,10 +91,11 @@ def read_action(tool: Tool, raw_arguments: str) -> Action:
 
 
 def as_of_now(tool: Tool, decided: Action) -> Action:
-    """Add today's defaults. Raises MalformedArguments if they do not fit."""
-    if decided.tool_version == tool.version and tool.signature.is_still_complete(decided.arguments):
-        return decided
-    return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
+    """What would run: this tool, with today's defaults. Raises MalformedArguments if the arguments do not fit."""
+    arguments = decided.arguments
+    if not tool.signature.is_still_complete(arguments):
+        arguments = tool.signature.complete(arguments)
+    return Action(tool.name, tool.version, arguments)
 
 
 async def look_up(services: Services, tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:

@@ -173,6 +173,30 @@ async def test_what_has_to_be_looked_at_first_becomes_ready(
     assert calls.reserve(1) == 1, "the slot was not given back"
 
 
+@pytest.mark.parametrize("door", ["its vote", "its announcement", "a look"])
+async def test_an_approval_runs_no_other_tool(stage: Callable[..., Awaitable[Stage]], door: str) -> None:
+    """A row that has come to name another tool, of the same version and parameters, lets that tool do nothing."""
+
+    @tool
+    def purge(what: str) -> None:
+        """Deletes it for ever."""
+        done.append(f"purged {what}")
+
+    on = await stage(cleaner(deletes(), purge))
+    call = await asked(on)
+    await on.sql("UPDATE tool_call SET tool = 'purge'")
+    calls = slots()
+    await vote(process_votes(on.services, calls if door == "its vote" else None), call)
+    await calls.stop(10)
+    assert call.request_id is not None
+    if door == "its announcement":
+        assert not await immediate_claims.claim_approved(on.services, call.id, call.run_id, call.request_id)
+    elif door == "a look":
+        await on.play()
+        assert await state(on, call) is CallState.ASKED
+    assert done == []
+
+
 @pytest.mark.parametrize("wait", [True, False], ids=["alone", "together"])
 async def test_while_the_switch_is_turned_a_vote_claims_nothing(
     stage: Callable[..., Awaitable[Stage]], wait: bool

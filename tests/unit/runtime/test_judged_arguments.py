@@ -409,7 +409,17 @@ def test_a_claim_reads_what_was_decided_once_and_sees_what_its_type_makes_of_it_
     taker = taking(Annotated[int, AfterValidator(capped)])
     decided = Action(taker.name, taker.version, taker.signature.complete({"value": 50}))
     reads.clear()
-    assert as_of_now(taker, decided) is decided
+    assert as_of_now(taker, decided) == decided
     assert reads == [50]
     cap[0] = 10
     assert as_of_now(taker, decided).arguments == {"value": 10}
+
+
+@pytest.mark.parametrize("named", [("other", "1"), ("take", "0")], ids=["another tool", "another version"])
+def test_what_was_decided_for_another_tool_or_version_is_this_tools_action_now(
+    named: tuple[str, str],
+) -> None:
+    """Whoever compares it with the decision sees that it differs, although its arguments fit."""
+    taker = taking(int)
+    now = as_of_now(taker, Action(*named, {"value": 5}))
+    assert (now.tool, now.tool_version, now.arguments) == (taker.name, taker.version, {"value": 5})
