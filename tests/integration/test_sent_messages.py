@@ -9,6 +9,7 @@ from agent.store.outbox import Destination
 from agent.usecases import deliveries, undelivered
 from tests.integration.asking import REVIEWS, TEAM, ask
 from tests.integration.test_delivery import CHANNEL, UPDATE, Office, office  # noqa: F401
+from tests.integration.test_undelivered import give_a_change_up
 
 AGE = """
 UPDATE delivery
@@ -21,16 +22,6 @@ async def a_week_passes(office: Office) -> int:  # noqa: F811
     """All that is written becomes old, its ids included, before the sweep."""
     await office.execute(AGE)
     return await deliveries.forget_sent(office.db)
-
-
-async def given_up(office: Office) -> None:  # noqa: F811
-    """A change of a card that Slack has refused, and a later one that waits."""
-    asked = await ask(office.db)
-    await office.tell_all()
-    office.slack.faults.error(UPDATE, "invalid_blocks", times=2)
-    await office.touch(asked)
-    await office.tell_all()
-    await office.touch(asked)
 
 
 @pytest.mark.parametrize("at_once", [1, 1_000])
@@ -64,7 +55,7 @@ async def test_a_card_goes_on_without_the_row_that_posted_it(
 
 async def test_what_is_pending_or_dead_stays(office: Office) -> None:  # noqa: F811
     """A message that waits is sent, and one that was given up can be retried, however old they are."""
-    await given_up(office)
+    await office.touch(await give_a_change_up(office))
     await office.execute("DELETE FROM delivery WHERE channel_id <> 'C0REVIEW'")
     assert await a_week_passes(office) == 0
     assert await office.column(STATES) == ["dead", "pending", "sent"]
@@ -75,7 +66,7 @@ async def test_what_is_pending_or_dead_stays(office: Office) -> None:  # noqa: F
 
 async def test_what_was_made_good_does_not_turn_up_as_dead_again(office: Office) -> None:  # noqa: F811
     """The later change that has shown the card as it is stays beside the one that was given up."""
-    await given_up(office)
+    await office.touch(await give_a_change_up(office))
     await office.tell_all()
     await a_week_passes(office)
     assert await office.column("SELECT 1 FROM delivery WHERE state = 'dead'") == [1]

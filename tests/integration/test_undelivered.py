@@ -176,13 +176,19 @@ async def test_a_digest_that_slack_takes_in_no_form_hides_nothing(office: Office
     assert await undelivered.list_dead(office.db, 10) == []
 
 
-async def test_what_a_later_change_has_made_good_is_not_dead_any_more(office: Office) -> None:  # noqa: F811
-    """A change was given up, and the next one has shown the card as it is: nothing is left to mend."""
+async def give_a_change_up(office: Office) -> Asked:  # noqa: F811
+    """Slack refuses a change of a card, in each form; returns whose card it is."""
     asked = await ask(office.db)
     await office.tell_all()
     office.slack.faults.error(UPDATE, "invalid_blocks", times=2)
     await office.touch(asked)
     await office.tell_all()
+    return asked
+
+
+async def test_what_a_later_change_has_made_good_is_not_dead_any_more(office: Office) -> None:  # noqa: F811
+    """A change was given up, and the next one has shown the card as it is: nothing is left to mend."""
+    asked = await give_a_change_up(office)
     assert len(await undelivered.list_dead(office.db, 10)) == 1
     await office.touch(asked)
     await office.tell_all()
