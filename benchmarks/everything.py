@@ -1,7 +1,7 @@
 """`python -m benchmarks.everything [--quick]`: measure all pages of `docs/benchmarks/` on one commit, and publish them.
 
-It takes hours; the machine must be idle. A changed checkout is refused. It ends with status 1, and a list, if a goal is
-missed or a part fails; what could be measured is published all the same.
+It takes about an hour on two cores; the machine must be idle. A changed checkout is refused. It ends with status 1, and
+a list, if a goal is missed or a part fails; what could be measured is published all the same.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _check_clean() -> None:
 def run(pages: Sequence[str], *, quick: bool) -> list[str]:
     """Publish a page as soon as it is measured. Returns the missed goals."""
     _check_clean()
-    publishers = {page: publish.KINDS[page] for page in pages}  # a missing one fails now, not after hours
+    publishers = {page: publish.KINDS[page] for page in pages}  # a missing one fails now, not in the end
     found = []
     for page, written in publishers.items():
         result = measured(page, quick=quick)
