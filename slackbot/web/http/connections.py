@@ -179,8 +179,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clocks()
         self._crowd.discard(self)
+        self._state["left"] = True  # its call goes on, without a connection, and takes no place any more
         if (place := self._state.get("place")) is not None:
-            place.give_back()  # its call goes on, without a connection
+            place.give_back()
         if self._running is not None:
             self._running.disconnected = True
         super().connection_lost(exc)

@@ -72,7 +72,10 @@ def _too_many(words: str) -> ProblemRaised:
 
 
 class HeldPlace:
-    """One call's place, if its key has room: ``granted``. Given back when the call or its connection ends."""
+    """One call's place, if its key has room and its caller is there: ``granted``.
+
+    Given back when the call or its connection ends.
+    """
 
     __slots__ = ("_name", "_places", "_state", "granted")
 
@@ -81,7 +84,7 @@ class HeldPlace:
         self.granted = False
 
     def take(self) -> Self:
-        if self._places.has_room(self._name):
+        if not self._state.get("left") and self._places.has_room(self._name):
             self._places._add(self._name, 1)  # noqa: SLF001 - its own
             self._state["place"] = self
             self.granted = True

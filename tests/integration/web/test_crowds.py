@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import httpx
+import psutil
+from sqlalchemy import text
 
 from slackbot.web.http.shares import share_of
 from tests.integration.service.conftest import until
@@ -75,21 +77,51 @@ async def test_no_way_to_hold_connections_stops_the_service(database_url: str, t
         assert failed == []
 
 
+async def two_thirds_wait(here: Town) -> bool:
+    """Whether so much of a key's share can wait now; if not, those who tried leave."""
+    held = await here.hold(await waits(here), share_of(ROOM) * 2 // 3)
+    if await answer_of(held[-1]) is None:
+        return True
+    await here.leave()  # places are given back a moment after their connections
+    return False
+
+
 async def test_a_caller_who_left_gives_the_place_back(database_url: str, tmp_path: Path) -> None:
     """Waits of callers who have gone do not count, although their time is not up."""
-    leaving = share_of(ROOM) // 3  # whose connections, or places, may still be held when the next ones come
-    many = share_of(ROOM) - leaving
     async with town(database_url, tmp_path, FILES) as here:
         for _ in range(3):
-            held = await here.hold(await waits(here), many)
-            assert await answer_of(held[-1]) is None
-            before = here.process.num_fds()
+            await until(lambda: two_thirds_wait(here))
             await here.leave()
 
-            async def gone(before: int = before) -> bool:
-                return here.process.num_fds() <= before - many + leaving
 
-            await until(gone)
+async def test_a_caller_who_leaves_before_the_wait_begins_takes_no_place(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Their calls go on once the request can be read, but nobody is there to wait: others of the key wait instead."""
+    async with town(database_url, tmp_path, FILES) as here:
+        words, most = await waits(here), share_of(ROOM)
+
+        async def all_came() -> bool:
+            return callers(here) >= most
+
+        async def most_left() -> bool:
+            return callers(here) <= most // 3
+
+        async with here.db.transaction() as tx:
+            await tx.execute(text("LOCK TABLE approval_request"))
+            await here.hold(words, most)
+            await until(all_came)
+            await here.leave()
+            await until(most_left)
+        await until(lambda: two_thirds_wait(here))
+
+
+def callers(here: Town) -> int:
+    """Connections of callers that the service has not closed."""
+    known = here.process.net_connections("tcp")
+    return sum(
+        each.laddr.port == here.serve.port and each.status == psutil.CONN_ESTABLISHED for each in known
+    )
 
 
 def limit(here: Town, soft: int, hard: int) -> None:
