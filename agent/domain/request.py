@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -164,6 +164,22 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
+class Electorate:
+    """Whose rights a vote depends on: the reviewers of a request, its voter and those whose votes are live."""
+
+    team_id: str
+    channel_id: str
+    approvers: tuple[str, ...]
+    voters: tuple[Person, ...]
+    tool: str
+    """Of the current revision: policy may deny it by now."""
+
+
+Rights = Callable[[Electorate], Mapping[Person, Standing] | None]
+"""The standings of all voters, if they are known without a look-up; ``None``: somebody must be looked up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ballot:
     """A vote as it arrives at the use case.
 
@@ -188,6 +204,10 @@ class Ballot:
     """Of the verdict `answer`."""
     together: Together | None = None
     """Set if the form decides several requests."""
+    rights: Rights | None = None
+    """Asked under the request's lock, if set, for the standings and the voter's own: neither has been looked up."""
+    form_asks_reason: bool = False
+    """Whoever gave no reason, where one is needed, gets a form that asks for it: nothing was refused."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", (self.reason or "").strip() or None)

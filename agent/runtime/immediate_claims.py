@@ -24,7 +24,7 @@ from agent.fault_points import point
 from agent.runtime import attempts, claims
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
-from agent.runtime.judging.evaluation import denial_of_asked, judge, uses_of
+from agent.runtime.judging.evaluation import DenialsNow, judge, uses_of
 from agent.runtime.judging.run_calls import as_of_now, proposal_of, would_run
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 def process_votes(services: Services, calls: WorkQueue | None = None) -> Votes:
     """The votes of this process; ``calls`` runs the tools, if it is a worker."""
-    return Votes(services.db, partial(denial_of_asked, services), partial(_reserve, services, calls))
+    return Votes(services.db, DenialsNow(services), partial(_reserve, services, calls))
 
 
 @contextmanager

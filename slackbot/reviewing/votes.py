@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from uuid import UUID
 
@@ -11,9 +13,7 @@ from agent.database.precedence import Rank
 from agent.domain.answers import AnswerValue
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import Standing
-from agent.domain.request import Ballot, Place, Together, Verdict
-from agent.store import views
-from agent.store.views import VoteContext
+from agent.domain.request import Ballot, Electorate, Place, Rights, Together, Verdict
 from agent.usecases import requests
 from agent.usecases.requests import Votes
 from signoff.values import Person
@@ -46,58 +46,68 @@ class NewVote:
     answer: AnswerValue | None = None
     together: Together | None = None
     arrived: float = field(default_factory=monotonic)
+    form_asks_reason: bool = False
+    """A form asks for a missing reason, so `Refusal.REASON_REQUIRED` is not recorded."""
 
 
-async def vote_context(db: Database, directory: Directory, request_id: UUID) -> VoteContext:
-    """Raises Refused."""
-    known = await db.read(views.vote_context, request_id)
-    if known is None or known.team_id != directory.own_team_id:
-        raise Refused(Refusal.UNKNOWN_REQUEST)
-    return known
+async def cast_vote(votes: Votes, directory: Directory, vote: NewVote) -> requests.VoteOutcome:
+    """Raises Refused (recorded); after any other error it is unknown whether the vote was recorded.
 
-
-async def cast_vote(
-    votes: Votes, directory: Directory, vote: NewVote, known: VoteContext | None = None
-) -> requests.VoteOutcome:
-    """Raises Refused (recorded); after any other error it is unknown whether the vote was recorded."""
+    What is known of people by now is mostly enough, so the first attempt looks nobody up and reads nothing beforehand.
+    """
+    ballot = _ballot(vote, Standing(vote.person), {}, rights=partial(_known_standings, directory))
     with votes.db.precedence.at_work(Rank.PERSON):
-        known = known or await vote_context(votes.db, directory, vote.request_id)
         while True:
             try:
-                return await votes.cast(
-                    await _ballot(votes.db, directory, vote, known), vote.arrived + VOTE_BUDGET
-                )
-            except requests.NewVoters as since:  # a vote past its deadline does not count
-                known = replace(known, voters=(*known.voters, *since.people))
+                return await votes.cast(ballot, vote.arrived + VOTE_BUDGET)
+            except requests.NotLookedUp as first:  # a vote past its deadline does not count
+                electorate = first.electorate
+            standings = await _standings(votes.db, directory, vote, electorate)
+            ballot = _ballot(vote, standings[vote.person], standings, tool=electorate.tool)
 
 
-async def _ballot(db: Database, directory: Directory, vote: NewVote, known: VoteContext) -> Ballot:
-    standings = await _standings(db, directory, vote, known)
+def _ballot(
+    vote: NewVote,
+    voter: Standing,
+    standings: Mapping[Person, Standing],
+    tool: str | None = None,
+    rights: Rights | None = None,
+) -> Ballot:
     return Ballot(
         request_id=vote.request_id,
         revision=vote.revision,
         verdict=vote.verdict,
-        voter=standings[vote.person],
+        voter=voter,
         standings=standings,
         path=vote.path,
         reason=vote.reason,
         place=vote.place,
         principal=vote.principal,
-        tool=known.tool,
+        tool=tool,
         answer=vote.answer,
         together=vote.together,
+        rights=rights,
+        form_asks_reason=vote.form_asks_reason,
     )
 
 
+def _known_standings(directory: Directory, electorate: Electorate) -> Mapping[Person, Standing] | None:
+    if electorate.team_id != directory.own_team_id:
+        return None
+    return directory.known_standings(electorate.voters, electorate.approvers, electorate.channel_id)
+
+
 async def _standings(
-    db: Database, directory: Directory, vote: NewVote, known: VoteContext
+    db: Database, directory: Directory, vote: NewVote, electorate: Electorate
 ) -> dict[Person, Standing]:
-    """Include everybody whose vote is live.
+    """Look up everybody whose vote is live. Raises Refused.
 
     If an earlier voter cannot be checked now, this vote has to wait: counted alone, it could miss the quorum, with
     nobody left to complete it.
     """
-    standings = await directory.standings([vote.person, *known.voters], known.approvers, known.channel_id)
+    if electorate.team_id != directory.own_team_id:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    standings = await directory.standings(electorate.voters, electorate.approvers, electorate.channel_id)
     doubt = next((each.refusal for each in standings.values() if each.refusal in DOUBTFUL), None)
     if standings[vote.person].refusal is None and doubt is not None:
         await requests.record_refusal(

@@ -63,6 +63,19 @@ class ReviewerCount:
     uncounted: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """``sources``: of the accounts of ``members``, who are all but known bots, then of the ``circles``."""
+
+    people: Sequence[Person]
+    places: Sequence[tuple[str, str]]
+    """Each an entry of `approvers` and a channel id."""
+    members: Sequence[Person]
+    circles: Sequence[tuple[str, str]]
+    """The places that are no user ids."""
+    sources: Sequence[tuple[CachedAnswer[str, Any], str]]
+
+
 class Directory:
     """Slack's people, groups and channels, as fresh as a decision needs them.
 
@@ -144,14 +157,19 @@ class Directory:
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> dict[Person, Standing]:
         """`standing` of several people in one budget."""
-        each = list(dict.fromkeys(people))
-        places = dict.fromkeys((entry, channel_id) for entry in approvers)
-        refusals, found = await self._look_up(each, places, self._deadline())
-        known = {entry: circle for (entry, _), circle in found.items()}
-        return {
-            person: Standing(person, refusal=refusal) if refusal else self._with_roles(person, known)
-            for person, refusal in zip(each, refusals, strict=True)
-        }
+        asked = self._asked(dict.fromkeys(people), dict.fromkeys((entry, channel_id) for entry in approvers))
+        return self._standings(asked, await _answers(asked.sources, self._deadline()))
+
+    def known_standings(
+        self, people: Collection[Person], approvers: Sequence[str], channel_id: str
+    ) -> dict[Person, Standing] | None:
+        """`standings` without a look-up; None: an answer is missing or too old, or somebody is in doubt."""
+        asked = self._asked(dict.fromkeys(people), dict.fromkeys((entry, channel_id) for entry in approvers))
+        kept = [answer for source, key in asked.sources if (answer := source.kept(key)) is not None]
+        if len(kept) < len(asked.sources):
+            return None
+        standings = self._standings(asked, [answer for (answer,) in kept])
+        return None if any(each.refusal in DOUBTFUL for each in standings.values()) else standings
 
     async def count_reviewers(
         self, approvers: Sequence[str], channel_id: str, *, but: Collection[Person], enough: int
@@ -265,17 +283,37 @@ class Directory:
         self, people: Sequence[Person], places: Collection[tuple[str, str]], deadline: float
     ) -> tuple[list[Refusal | None], dict[tuple[str, str], frozenset[str] | Refusal]]:
         """The second result has the people of each (entry of `approvers`, channel id)."""
-        members = [person for person in people if self._known_bot(person) is None]
+        asked = self._asked(people, places)
+        return self._found(asked, await _answers(asked.sources, deadline))
+
+    def _asked(self, people: Iterable[Person], places: Iterable[tuple[str, str]]) -> _Asked:
+        people, places = tuple(people), tuple(places)
+        members = tuple(person for person in people if self._known_bot(person) is None)
         circles = {place: source for place in places if (source := self._source(*place)) is not None}
-        asked: list[tuple[CachedAnswer[str, Any], str]] = [
-            *((self._accounts, person.user_id) for person in members),
-            *circles.values(),
-        ]
-        answers = await _answers(asked, deadline)
+        return _Asked(
+            people,
+            places,
+            members,
+            tuple(circles),
+            [*((self._accounts, person.user_id) for person in members), *circles.values()],
+        )
+
+    def _found(
+        self, asked: _Asked, answers: Sequence[Any]
+    ) -> tuple[list[Refusal | None], dict[tuple[str, str], frozenset[str] | Refusal]]:
+        members = asked.members
         judged = dict(zip(members, map(self._judge, members, answers), strict=False))
-        named = {place: frozenset({place[0]}) for place in places if place not in circles}
-        refusals = [self._known_bot(person) or judged[person] for person in people]
-        return refusals, named | dict(zip(circles, answers[len(members) :], strict=True))
+        named = {place: frozenset({place[0]}) for place in asked.places if place not in asked.circles}
+        refusals = [self._known_bot(person) or judged[person] for person in asked.people]
+        return refusals, named | dict(zip(asked.circles, answers[len(members) :], strict=True))
+
+    def _standings(self, asked: _Asked, answers: Sequence[Any]) -> dict[Person, Standing]:
+        refusals, found = self._found(asked, answers)
+        known = {entry: circle for (entry, _), circle in found.items()}
+        return {
+            person: Standing(person, refusal=refusal) if refusal else self._with_roles(person, known)
+            for person, refusal in zip(asked.people, refusals, strict=True)
+        }
 
     def _known_bot(self, person: Person) -> Refusal | None:
         """Needs no look-up."""

@@ -15,14 +15,14 @@ from agent.database.pools import Database
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
-from agent.domain.request import ExecutionStatus, Place, RequestStatus
+from agent.domain.request import Electorate, ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
 from agent.runtime.executor import Look
 from agent.store import views
 from agent.usecases import calls as call_usecases
 from agent.usecases import requests, runs
 from agent.usecases.calls import Outcome
-from agent.usecases.requests import outcomes
+from agent.usecases.requests import count_votes, outcomes
 from signoff.errors import Conflict
 from signoff.values import Person
 from tests.integration import alone
@@ -30,6 +30,7 @@ from tests.integration.asking import (
     ADA,
     GRACE,
     LINUS,
+    TEAM,
     ask,
     ballot,
     claim_approved,
@@ -130,12 +131,55 @@ async def test_a_vote_since_the_standings_were_looked_up_has_to_be_looked_up(dat
     """A ballot that lacks the standing of another voter writes nothing; with it, the two make the quorum."""
     asked = await ask(database, rule(approvals_required=2))
     await alone.vote(database, ballot(asked, reviewer(GRACE)))
-    with pytest.raises(requests.NewVoters) as caught:
+    with pytest.raises(requests.NotLookedUp) as caught:
         await alone.vote(database, ballot(asked, reviewer(LINUS)))
-    assert caught.value.people == (GRACE,)
+    assert caught.value.electorate.voters == (LINUS, GRACE)
     assert await column(database, "SELECT user_id FROM vote") == [GRACE.user_id]
     voted = await alone.vote(database, ballot(asked, reviewer(LINUS), others=[reviewer(GRACE)]))
     assert voted.status is RequestStatus.APPROVED
+
+
+async def test_rights_are_asked_for_under_the_lock(database: Database) -> None:
+    """A ballot names whose rights it needs, as the request and its votes are by then; unknown, it writes nothing."""
+    asked = await ask(database, rule(approvals_required=2))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
+    seen: list[Electorate] = []
+
+    def nobody_is_known(electorate: Electorate) -> None:
+        seen.append(electorate)
+
+    unknown = ballot(asked, Standing(LINUS), rights=nobody_is_known)
+    voted = await count_votes(database, [unknown], wait=True, may_be_denied=lambda tool: False)
+    with pytest.raises(requests.NotLookedUp) as caught:
+        alone.only(voted)
+    [electorate] = seen
+    assert caught.value.electorate == electorate
+    assert electorate == Electorate(TEAM, "C0REVIEW", ("S0FINANCE",), (LINUS, GRACE), "process_refund")
+    assert await column(database, "SELECT user_id FROM vote") == [GRACE.user_id]
+    assert await column(database, "SELECT count(*) FROM audit_event WHERE event = 'vote.refused'") == [0]
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_what_policy_may_deny_is_not_approved_before_it_was_asked(
+    database: Database, verdict: str
+) -> None:
+    """If a denial names the tool, an approval waits for policy's word, even if all rights are known."""
+    asked = await ask(database)
+    everybody = {GRACE: reviewer(GRACE)}
+    known = ballot(asked, Standing(GRACE), verdict, reason="no", rights=lambda electorate: everybody)
+    named: list[str] = []
+
+    def may_be_denied(tool: str) -> bool:
+        named.append(tool)
+        return True
+
+    [voted] = await count_votes(database, [known], wait=True, may_be_denied=may_be_denied)
+    if verdict == "approve":
+        assert isinstance(voted, requests.NotLookedUp)
+        assert named == ["process_refund"]
+    else:
+        assert isinstance(voted, requests.VoteOutcome)
+        assert voted.status is RequestStatus.REJECTED
 
 
 async def test_a_reviewer_may_change_their_mind_until_it_is_decided(database: Database) -> None:

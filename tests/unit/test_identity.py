@@ -220,6 +220,40 @@ async def test_many_audiences_are_judged_like_each_alone(slack: SlackSandbox, di
     assert calls(slack, "conversations.members") == 2
 
 
+async def test_known_standings_are_what_a_look_up_found(
+    slack: SlackSandbox, directory: Directory, clock: Clock
+) -> None:
+    """Without a look-up, everybody is judged as with one, or nobody: as long as all answers are fresh and whole."""
+    everybody = [
+        GRACE,
+        LINUS,
+        Person(TEAM, "U0NOBODY"),
+        Person("T0ELSEWHERE", "U0GRACE"),
+        Person(TEAM, "U0BOT"),
+    ]
+    asked = everybody, [*FINANCE, "channel", "U0LINUS"], REVIEW
+    assert directory.known_standings(*asked) is None
+    found = await directory.standings(*asked)
+    before = len(slack.web_api.calls)
+    assert directory.known_standings(*asked) == found
+    assert directory.known_standings([GRACE], [], REVIEW) == await directory.standings([GRACE], [], REVIEW)
+    assert directory.known_standings(everybody, ["S0OTHER"], REVIEW) is None
+    assert directory.known_standings(everybody, ["channel"], "C0OTHER") is None
+    directory.forget("U0GRACE")
+    assert directory.known_standings(*asked) is None
+    assert directory.known_standings([LINUS], *asked[1:]) == {LINUS: found[LINUS]}
+    clock.now += 60
+    assert directory.known_standings([LINUS], *asked[1:]) is None
+    assert len(slack.web_api.calls) == before
+
+
+async def test_who_is_in_doubt_is_not_known(slack: SlackSandbox, directory: Directory) -> None:
+    """Slack's answer lacks what it must say of a member: the next vote asks again, as for an answer that failed."""
+    slack.workspace.change_member("U0GRACE", is_restricted=None)
+    assert (await directory.standing(GRACE, FINANCE, REVIEW)).refusal is Refusal.LOOKUP_FAILED
+    assert directory.known_standings([GRACE], FINANCE, REVIEW) is None
+
+
 async def test_slow_answer_serves_the_next_click(slack: SlackSandbox, directory: Directory) -> None:
     """A look-up that was too late for one click is not thrown away: the next click has its answer at once."""
     slack.faults.slow("users.info", 1.0)

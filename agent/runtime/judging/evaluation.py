@@ -50,17 +50,26 @@ def judge(policy: Policy, proposal: Proposal) -> Judgement:
     return _with_terms(judgement, proposal)
 
 
-async def denial_of_asked(services: Services, request_id: UUID, tool: str | None) -> str | None:
-    """Why policy denies what people are asked about, with the facts that they see. ``tool``: its own, if known."""
-    policy = services.policies.last_loaded  # votes count even while the one in force cannot be loaded
-    named = any(tool is None or denial.names(tool) for denial in policy.denials)
-    view = await services.db.read(views.request_view, request_id) if named else None
-    if view is None or view.source == GRANT:  # each call under it is judged by itself
-        return None
-    traits = ToolTraits(view.action.tool, view.action.tool_version)
-    requester = view.requester.user_id if view.requester else None
-    found = policy.denial(Inputs(traits, view.action, view.facts, view.agent, requester))
-    return found.denial.told if found and found.denial else None
+class DenialsNow:
+    """What the policy last loaded denies: votes count even while the one in force cannot be loaded."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def names(self, tool: str) -> bool:
+        return any(denial.names(tool) for denial in self._services.policies.last_loaded.denials)
+
+    async def why(self, request_id: UUID, tool: str | None) -> str | None:
+        """Why policy denies what people are asked about, with the facts that they see."""
+        policy = self._services.policies.last_loaded
+        named = self.names(tool) if tool is not None else bool(policy.denials)
+        view = await self._services.db.read(views.request_view, request_id) if named else None
+        if view is None or view.source == GRANT:  # each call under it is judged by itself
+            return None
+        traits = ToolTraits(view.action.tool, view.action.tool_version)
+        requester = view.requester.user_id if view.requester else None
+        found = policy.denial(Inputs(traits, view.action, view.facts, view.agent, requester))
+        return found.denial.told if found and found.denial else None
 
 
 def uses_of(policy: Policy, proposal: Proposal) -> tuple[Use, ...]:

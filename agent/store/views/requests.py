@@ -40,7 +40,7 @@ FEW = 32
 
 @dataclass(frozen=True, slots=True)
 class VoteContext:
-    """What a vote's form and its masking need of a request's current revision; nothing is locked."""
+    """What a vote by name needs to know before: which revision is current, and who may see the request."""
 
     request_id: UUID
     revision: int
@@ -49,15 +49,12 @@ class VoteContext:
     channel_id: str
     principal: str
     requester: Person | None
-    tool: str
-    voters: tuple[Person, ...]
-    reason_required: frozenset[str] = frozenset()
 
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
     """Return what a vote on this request needs to know, or None if there is no such request."""
     for row in await fetch(connection, _VOTE_CONTEXT, id=request_id):
-        return row_as(VoteContext, row, voters=people(row.voters))
+        return row_as(VoteContext, row)
     return None
 
 
@@ -215,14 +212,8 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
 
 
 _VOTE_CONTEXT = text("""
-SELECT r.id AS request_id, r.revision, r.approvers, r.team_id, r.channel_id,
-       r.principal, r.requester_team_id, r.requester_user_id,
-       (SELECT v.tool FROM request_revision AS v WHERE v.request_id = r.id AND v.n = r.revision) AS tool,
-       rule.content -> 'reason_required' AS reason_required,
-       (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
-        FROM vote AS v
-        WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
-FROM approval_request AS r JOIN rule ON rule.digest = r.rule_digest WHERE r.id = :id
+SELECT id AS request_id, revision, approvers, team_id, channel_id, principal, requester_team_id, requester_user_id
+FROM approval_request WHERE id = :id
 """)
 _OTHERS_IN_FORMS = text("""
 SELECT together, team_id, user_id, count(DISTINCT request_id) AS others

@@ -14,6 +14,13 @@ from agent.usecases.requests.places import (
 )
 from agent.usecases.requests.places import refusal as place_refusal
 from agent.usecases.requests.reminders import MISSING, UNCOUNTED, remind_due, report_missing_reviewers
-from agent.usecases.requests.settlements import settle
+from agent.usecases.requests.settlements import NewVoters, settle
 from agent.usecases.requests.voids import call_off, end_unclaimed, lapse_due, void_and_ask
-from agent.usecases.requests.votes import NewVoters, VoteOutcome, Votes, count_votes, record_refusal
+from agent.usecases.requests.votes import (
+    Denials,
+    NotLookedUp,
+    VoteOutcome,
+    Votes,
+    count_votes,
+    record_refusal,
+)

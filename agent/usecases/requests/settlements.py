@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -20,10 +20,18 @@ from agent.store.doubts import Doubt
 from agent.store.executions import DoubtVote
 from agent.store.outbox import OutboxMessage
 from agent.usecases.calls import call_answers
-from agent.usecases.requests.votes import NewVoters
 from signoff.errors import Conflict
+from signoff.values import Person
 
 Word = Literal["retry", "done"]
+
+
+class NewVoters(Exception):
+    """People who voted after the standings were looked up."""
+
+    def __init__(self, people: Sequence[Person]) -> None:
+        super().__init__(", ".join(map(str, people)))
+        self.people = tuple(people)
 
 
 async def settle(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,7 @@ from agent.domain import eligibility, together
 from agent.domain.answers import AnswerForm, AnswerValue, UnfitAnswer
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
-from agent.domain.request import Ballot, RequestStatus, Verdict
+from agent.domain.request import Ballot, Electorate, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.domain.verdicts import VERDICTS, verdicts_on
 from agent.fault_points import point
@@ -60,12 +60,22 @@ class VoteOutcome:
     repeated: bool = False
 
 
-class NewVoters(Exception):
-    """People who voted after the standings were looked up."""
+class NotLookedUp(Exception):
+    """Nothing was counted, because a right is not known: it has to be looked up for the next attempt."""
 
-    def __init__(self, people: Sequence[Person]) -> None:
-        super().__init__(", ".join(map(str, people)))
-        self.people = tuple(people)
+    def __init__(self, electorate: Electorate) -> None:
+        super().__init__(", ".join(map(str, electorate.voters)))
+        self.electorate = electorate
+
+
+class Denials(Protocol):
+    """What policy denies by now, although people are asked about it."""
+
+    def names(self, tool: str) -> bool:
+        """Whether any denial names this tool. Must be quick and not raise."""
+
+    async def why(self, request_id: UUID, tool: str | None) -> str | None:
+        """Why a request's action is denied; None: it is not. ``tool``: its own, if known."""
 
 
 class Claimant(Protocol):
@@ -87,29 +97,31 @@ class _Cast:
 class Votes:
     """Counts the votes of one process.
 
-    ``denial``: why policy denies by now what a request, and its tool, asks for. ``claims``: claim up to so many calls
-    in one transaction; ``None`` if the process cannot.
+    ``claims``: claim up to so many calls in one transaction; ``None`` if the process cannot.
     """
 
     def __init__(
         self,
         db: Database,
-        denial: Callable[[UUID, str | None], Awaitable[str | None]],
+        denials: Denials,
         claims: Callable[[int], AbstractContextManager[Claimant | None]],
     ) -> None:
         self.db = db
-        self._denial = denial
+        self._denials = denials
         self._claims = claims
         self._wave: Wave[_Cast, VoteOutcome] = Wave(
             self._count, key=lambda cast: cast.ballot.request_id, patience=PATIENCE
         )
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
-        """Returns, or raises ``OutcomeUnknown``, by its ``deadline`` (monotonic). The approved call may have begun."""
-        if ballot.verdict is Verdict.APPROVE:
+        """Returns, or raises ``OutcomeUnknown``, by its ``deadline`` (monotonic). The approved call may have begun.
+
+        Raises ``Refused`` (recorded) and ``NotLookedUp``.
+        """
+        if ballot.verdict is Verdict.APPROVE and ballot.rights is None:
             try:
                 async with asyncio.timeout(deadline - time.monotonic()):
-                    denied = await self._denial(ballot.request_id, ballot.tool)
+                    denied = await self._denials.why(ballot.request_id, ballot.tool)
             except TimeoutError:
                 raise _too_late() from None
             ballot = replace(ballot, denied=denied)
@@ -129,7 +141,12 @@ class Votes:
         """A vote that goes alone counts whatever is wrong with its claim."""
         ballots = [each.ballot for each in members]
         count = partial(
-            count_votes, self.db, ballots, wait=wait, deadline=min(each.deadline for each in members)
+            count_votes,
+            self.db,
+            ballots,
+            wait=wait,
+            may_be_denied=self._denials.names,
+            deadline=min(each.deadline for each in members),
         )
         with self._claims(sum(each.verdict is Verdict.APPROVE for each in ballots)) as claimant:
             try:
@@ -143,6 +160,10 @@ class Votes:
         return await count()
 
 
+def _any_tool(_tool: str) -> bool:
+    return True
+
+
 def _too_late() -> BudgetExceeded:
     return BudgetExceeded("the vote had to wait too long to be counted in time: nothing was written")
 
@@ -153,16 +174,18 @@ async def count_votes(
     *,
     wait: bool,
     claimant: Claimant | None = None,
+    may_be_denied: Callable[[str], bool] = _any_tool,
     deadline: float = math.inf,
 ) -> list[Settled[VoteOutcome]]:
     """Count each vote on one revision; the one that completes the tally decides.
 
     A row lock orders a request's votes; the database's clock checks the deadline under it. Repeating a vote changes
-    nothing. A result may be ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded`` nothing is recorded;
+    nothing. A result may be ``Refused`` (recorded) or ``NotLookedUp``. After ``BudgetExceeded`` nothing is recorded;
     after ``OutcomeUnknown``, voting again is safe.
 
-    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. SKIPPED, without ``wait``: unknown,
-    locked elsewhere, or the second ballot on a request.
+    ``claimant`` claims calls with their decisions. ``may_be_denied``: whether policy has to be asked before an approval
+    of this tool counts. ``deadline`` is monotonic. SKIPPED, without ``wait``: unknown, locked elsewhere, or the second
+    ballot on a request.
     """
     nonces: dict[UUID, str | None] = {}
     for ballot in ballots:
@@ -170,24 +193,63 @@ async def count_votes(
     approvals = [each.request_id for each in ballots if each.verdict is Verdict.APPROVE]
     outcomes: list[Settled[VoteOutcome]] = []
     async with db.decision_transaction(deadline) as tx:
-        tx.after_commit(partial(point, "after_decision_commits"))
         locked = await vote_locks.lock(tx, nonces, wait=wait, claims=approvals if claimant else ())
         for ballot in ballots:
             if (request := locked.pop(ballot.request_id, None)) is None:
                 outcomes.append(Refused(Refusal.UNKNOWN_REQUEST) if wait else SKIPPED)
                 continue
             tx.next_member()
-            outcomes.append(_vote(tx, request, ballot, claimant))
-            point("before_decision_commits")
+            with_rights = _with_rights(request, ballot, may_be_denied)
+            outcome = _vote(tx, request, with_rights, claimant) if with_rights else None
+            outcomes.append(outcome or NotLookedUp(_electorate(request, ballot)))
+            if outcome is not None:
+                point("before_decision_commits")
+        if not all(isinstance(each, NotLookedUp) for each in outcomes):
+            tx.after_commit(partial(point, "after_decision_commits"))
     return outcomes
+
+
+def _with_rights(
+    request: ReviewedRequest, ballot: Ballot, may_be_denied: Callable[[str], bool]
+) -> Ballot | None:
+    """The ballot with the standings of all who vote; None: somebody, or policy, has to be asked first."""
+    if ballot.rights is None or _refused_to_anybody(request, ballot):
+        return ballot
+    if ballot.verdict is Verdict.APPROVE and may_be_denied(request.tool):
+        return None
+    if (standings := ballot.rights(_electorate(request, ballot))) is None:
+        return None
+    return replace(ballot, voter=standings[ballot.voter.person], standings=standings, tool=request.tool)
+
+
+def _electorate(request: ReviewedRequest, ballot: Ballot) -> Electorate:
+    voters = (ballot.voter.person, *(each.person for each in _others(request, ballot)))
+    at = request.destination
+    return Electorate(at.team_id, at.channel_id, request.approvers, voters, request.tool)
+
+
+def _refused_to_anybody(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
+    """Not recorded."""
+    if ballot.place is not None and request.place is None:
+        return Refused(Refusal.UNKNOWN_REQUEST)
+    if ballot.form_asks_reason and _lacks_reason(request, ballot):
+        return Refused(Refusal.REASON_REQUIRED)
+    return None
+
+
+def _lacks_reason(request: ReviewedRequest, ballot: Ballot) -> bool:
+    return ballot.verdict.value in request.reason_required and says_nothing(ballot.reason)
 
 
 def _vote(
     tx: Transaction, request: ReviewedRequest, ballot: Ballot, claimant: Claimant | None
-) -> VoteOutcome | Refused | NewVoters:
-    """Repetitions come first: whoever presses twice reads the outcome, and no refusal is recorded."""
-    if ballot.place is not None and request.place is None:
-        return Refused(Refusal.UNKNOWN_REQUEST)
+) -> VoteOutcome | Refused | None:
+    """None: somebody has voted since the standings were looked up.
+
+    Repetitions come first: whoever presses twice reads the outcome, and no refusal is recorded.
+    """
+    if (refused := _refused_to_anybody(request, ballot)) is not None:
+        return refused
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)
     counted = _counted(request, ballot)
     count = tally(
@@ -204,8 +266,8 @@ def _vote(
     if (refused := _refusal(request, ballot)) is not None:
         audit.append(tx, request.head, _refusal_entry(ballot, refused.code))
         return refused
-    if new := [each.person for each in _others(request, ballot) if each.person not in ballot.standings]:
-        return NewVoters(new)
+    if any(each.person not in ballot.standings for each in _others(request, ballot)):
+        return None
     if same and count.outcome is None:
         return VoteOutcome(RequestStatus.WAITING, count.approvals, count.needed, repeated=True)
     places.bind(tx, request.place, ballot.place)
@@ -272,8 +334,7 @@ def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:
             return Refused(Refusal.NOT_TOGETHER)
         if ballot.together.digest != request.digest:
             return Refused(Refusal.STALE_REVISION)
-    unexplained = ballot.verdict.value in request.reason_required and says_nothing(ballot.reason)
-    if unexplained:
+    if _lacks_reason(request, ballot):
         return Refused(Refusal.REASON_REQUIRED)
     if not request.terms_stand:
         return Refused(Refusal.TERMS_ALTERED)

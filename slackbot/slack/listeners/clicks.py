@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -84,11 +85,13 @@ async def _on_click(work: Work, ctx: ListenerContext, body: dict[str, Any]) -> s
 
 
 async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    vote = click.vote(Verdict.APPROVE, click.path)
-    known = await votes.vote_context(ctx.db, ctx.directory, click.value.request_id)
-    if Verdict.APPROVE.value in known.reason_required:
+    vote = replace(click.vote(Verdict.APPROVE, click.path), form_asks_reason=True)
+    try:
+        voted = await votes.cast_vote(ctx.votes, ctx.directory, vote)
+    except Refused as refused:
+        if refused.code is not Refusal.REASON_REQUIRED:
+            raise
         return await _open_form(Verdict.APPROVE, ctx, click, body)
-    voted = await votes.cast_vote(ctx.votes, ctx.directory, vote, known)
     details.show_change(ctx, click, body)
     if voted.repeated and voted.status is RequestStatus.WAITING:
         return sentence(Refusal.SAME_VOTE)

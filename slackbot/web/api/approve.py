@@ -90,7 +90,6 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
             body.reason,
             named=body.revision,
             present=known.revision,
-            known=known,
             answer=body.answer,
         )
     except UnfitAnswer as unfit:

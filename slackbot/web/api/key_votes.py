@@ -10,7 +10,6 @@ from agent.domain.answers import AnswerValue
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus, Verdict
-from agent.store.views import VoteContext
 from agent.usecases import requests
 from agent.usecases.requests import VoteOutcome
 from signoff.values import Person
@@ -50,7 +49,6 @@ async def cast_key_vote(
     *,
     named: int | None,
     present: int,
-    known: VoteContext | None = None,
     answer: Any = None,
 ) -> VoteOutcome:
     """Vote for the key's owner. ``named``: the caller's revision, ``present``: the latest.
@@ -67,7 +65,7 @@ async def cast_key_vote(
         raise Refused(refusal)
     said = await _read(ctx, request_id, answer) if verdict is Verdict.ANSWER else None
     vote = NewVote(person, request_id, revision, verdict, PATH, reason, principal=principal.name, answer=said)
-    return await votes.cast_vote(ctx.votes, ctx.slack.directory, vote, known)
+    return await votes.cast_vote(ctx.votes, ctx.slack.directory, vote)
 
 
 async def _read(ctx: WebContext, request_id: UUID, answer: Any) -> AnswerValue | None:

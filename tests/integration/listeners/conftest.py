@@ -155,13 +155,15 @@ class House:
             yield
 
     @contextmanager
-    def without_database(self) -> Iterator[None]:
+    def without_database(self, *, but_for_votes: bool = False) -> Iterator[None]:
         away, served = Database("postgresql://nobody@127.0.0.1:1/nowhere"), self.ctx.services
         for name, value in {"db": away, "services": replace(served, db=away)}.items():
             object.__setattr__(self.ctx, name, value)
+        self.ctx.votes.db = self.db if but_for_votes else away
         yield
         for name, value in {"db": self.db, "services": served}.items():
             object.__setattr__(self.ctx, name, value)
+        self.ctx.votes.db = self.db
 
     async def ephemeral(self, user: str, words: str) -> str:
         """Wait for it."""

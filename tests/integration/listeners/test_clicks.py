@@ -247,6 +247,31 @@ async def test_an_unknown_outcome_is_never_shown_as_success(house: House, fault:
     assert await house.status(asked.request_id) == "approved"
 
 
+async def test_a_vote_is_the_only_transaction_of_a_click(http_house: House) -> None:
+    """Nothing is read before: who may vote is judged under the request's lock, from what Slack has said by then."""
+    house = http_house
+    asked, card = await house.asked()
+    with house.without_database(but_for_votes=True):
+        assert (await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)).acked
+    assert await house.status(asked.request_id) == "approved"
+
+
+async def test_slack_is_asked_again_about_people_who_may_have_changed(http_house: House) -> None:
+    """What was known of Grace is forgotten when Slack tells of a change: her next vote is judged by the new answer."""
+    house = http_house
+    first, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    assert (await grace.click(card, ACTION_APPROVE)).acked
+    assert await house.status(first.request_id) == "approved"
+    second, card = await house.asked()
+    house.slack.workspace.usergroups["S0FINANCE"].users.remove("U0GRACE")
+    house.ctx.directory.forget("S0FINANCE")
+    await grace.click(card, ACTION_APPROVE)
+    await house.ephemeral("U0GRACE", "not among the reviewers")
+    assert await house.status(second.request_id) == "waiting"
+    assert house.rows("SELECT count(*) FROM audit_event WHERE event = 'vote.refused'") == [(1,)]
+
+
 @pytest.mark.budgets
 async def test_a_rejection_that_is_not_known_stays_in_the_form(house: House) -> None:
     """A stuck database: the form stays open with what was typed and says that it may be sent again."""
