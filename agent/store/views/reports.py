@@ -178,8 +178,13 @@ SELECT CASE WHEN grouping(age) = 0 THEN 'age' ELSE 'left' END AS kind,
 FROM seen GROUP BY GROUPING SETS ((age), ("left"))
 """)
 # LATERAL with OFFSET 0: each row is looked up. For some thousands of them, PostgreSQL would read a whole table instead.
+# A form decided several only if another of its person's votes decided, too; its id is what its sender claims.
 _DECIDED = text("""
-WITH latest AS MATERIALIZED (
+WITH mine AS MATERIALIZED (
+    SELECT request_id FROM decision
+    WHERE NOT :everything AND team_id = :team AND user_id = :user AND decided_at >= :since AND decided_at < :until
+    ORDER BY decided_at DESC LIMIT :most
+), latest AS MATERIALIZED (
     SELECT id, agent, checkpoint_id, status, approvers, channel_id, requester_team_id, requester_user_id,
            (decided_at AT TIME ZONE 'UTC')::date AS day,
            CASE WHEN CAST(status AS text) = ANY (:by_people)
@@ -187,22 +192,26 @@ WITH latest AS MATERIALIZED (
     FROM approval_request
     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
     ORDER BY decided_at DESC, id DESC LIMIT :most
-), ended AS (
-    SELECT l.*, width_bucket(l.seconds, CAST(:took AS float8[])) AS class_,
-           d.team_id AS by_team_id, d.user_id AS by_user_id,
-           CASE WHEN l.status IN ('approved', 'rejected')  -- a person's form that decided one decided it alone
-                THEN count(v.together) OVER (PARTITION BY v.together, v.team_id, v.user_id) > 1 END AS together
-    FROM latest AS l
-    LEFT JOIN LATERAL (SELECT team_id, user_id FROM decision WHERE request_id = l.id OFFSET 0) AS d ON true
-    LEFT JOIN LATERAL (
-        SELECT together, team_id, user_id FROM vote
-        WHERE request_id = l.id AND team_id = d.team_id AND user_id = d.user_id AND superseded_by IS NULL
-        OFFSET 0) AS v ON true
 ), seen AS (
-    SELECT * FROM ended
-    WHERE :everything OR (requester_team_id = :team AND requester_user_id = :user)
-       OR (by_team_id = :team AND by_user_id = :user)
-       OR (approvers, channel_id) IN (
+    SELECT l.agent, l.checkpoint_id, l.status, l.day, l.seconds,
+           width_bucket(l.seconds, CAST(:took AS float8[])) AS class_,
+           CASE WHEN l.status IN ('approved', 'rejected') THEN coalesce(form.together, false) END AS together
+    FROM latest AS l
+    LEFT JOIN LATERAL (
+        SELECT EXISTS (
+            SELECT FROM vote AS other JOIN decision AS o
+                ON o.request_id = other.request_id AND o.team_id = other.team_id AND o.user_id = other.user_id
+               AND o.outcome IN ('approved', 'rejected')
+            WHERE other.together = v.together AND other.request_id <> v.request_id
+              AND other.team_id = v.team_id AND other.user_id = v.user_id AND other.superseded_by IS NULL) AS together
+        FROM decision AS d JOIN vote AS v
+            ON v.request_id = d.request_id AND v.team_id = d.team_id AND v.user_id = d.user_id
+        WHERE d.request_id = l.id AND v.superseded_by IS NULL AND v.together IS NOT NULL
+          AND l.status IN ('approved', 'rejected')
+        OFFSET 0) AS form ON true
+    WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)
+       OR l.id IN (SELECT request_id FROM mine)
+       OR (l.approvers, l.channel_id) IN (
               SELECT a.approvers, a.channel_id
               FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
 )
@@ -219,7 +228,11 @@ FROM seen GROUP BY GROUPING SETS ((agent), (checkpoint_id), (day), (class_), (to
 ORDER BY count(*) DESC, agent, checkpoint_id
 """)
 _VOTES = text("""
-WITH latest AS MATERIALIZED (
+WITH mine AS MATERIALIZED (
+    SELECT request_id FROM decision
+    WHERE NOT :everything AND team_id = :team AND user_id = :user AND decided_at >= :since AND decided_at < :until
+    ORDER BY decided_at DESC LIMIT :most
+), latest AS MATERIALIZED (
     SELECT id, revision, risk, approvers, channel_id, requester_team_id, requester_user_id
     FROM approval_request
     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
@@ -230,7 +243,7 @@ WITH latest AS MATERIALIZED (
        OR (l.approvers, l.channel_id) IN (
               SELECT a.approvers, a.channel_id
               FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
-       OR (SELECT d.team_id = :team AND d.user_id = :user FROM decision AS d WHERE d.request_id = l.id)
+       OR l.id IN (SELECT request_id FROM mine)
 ), ballot AS (
     SELECT v.*, s.risk FROM seen AS s CROSS JOIN LATERAL (
         SELECT v.team_id, v.user_id, v.verdict,
