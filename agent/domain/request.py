@@ -207,7 +207,8 @@ class Ballot:
     rights: Rights | None = None
     """Asked under the request's lock, if set, for the standings and the voter's own: neither has been looked up."""
     form_asks_reason: bool = False
-    """Whoever gave no reason, where one is needed, gets a form that asks for it: nothing was refused."""
+    """Whoever gave no reason, where one is needed, gets a form that asks for it: nothing was refused. Only cards posted
+    before their Approve opened that form at once have such a button."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", (self.reason or "").strip() or None)

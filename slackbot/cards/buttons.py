@@ -127,13 +127,15 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 
 def _votes(view: RequestView, confirm: Json | None = None, *, approvable: bool) -> list[Json]:
-    """``confirm`` is for approvals."""
+    """``confirm`` is for approvals. One that needs a reason opens its form at once, as a rejection does."""
     value, about, confirms = button_value(view), subject(view), {Verdict.APPROVE: confirm}
+    asks = Verdict.APPROVE in view.rule.reason_required
+    action_ids = {**ACTION_VOTE, Verdict.APPROVE: ACTION_APPROVE_COMMENT} if asks else ACTION_VOTE
     made = []
     for verdict in view.verdicts:
         if verdict in ACTION_VOTE and (approvable or verdict is not Verdict.APPROVE):
             words, sure = VERDICTS[verdict], confirms.get(verdict)
-            made.append(blocks.button(words.button, ACTION_VOTE[verdict], value, about, words.style, sure))
+            made.append(blocks.button(words.button, action_ids[verdict], value, about, words.style, sure))
     return made
 
 

@@ -53,10 +53,11 @@ class NewVote:
 async def cast_vote(votes: Votes, directory: Directory, vote: NewVote) -> requests.VoteOutcome:
     """Raises Refused (recorded); after any other error it is unknown whether the vote was recorded.
 
-    What is known of people by now is mostly enough, so the first attempt looks nobody up and reads nothing beforehand.
+    Nothing is read beforehand. The voter is looked up first, and the rest only if it is not known by now.
     """
-    ballot = _ballot(vote, Standing(vote.person), {}, rights=partial(_known_standings, directory))
     with votes.db.precedence.at_work(Rank.PERSON):
+        voter = await directory.identify(vote.person)
+        ballot = _ballot(vote, voter, {}, rights=partial(_known_standings, directory, voter))
         while True:
             try:
                 return await votes.cast(ballot, vote.arrived + VOTE_BUDGET)
@@ -91,9 +92,13 @@ def _ballot(
     )
 
 
-def _known_standings(directory: Directory, electorate: Electorate) -> Mapping[Person, Standing] | None:
+def _known_standings(
+    directory: Directory, voter: Standing, electorate: Electorate
+) -> Mapping[Person, Standing] | None:
     if electorate.team_id != directory.own_team_id:
         return None
+    if voter.refusal is not None:
+        return {voter.person: voter}  # refused, whoever else has voted
     return directory.known_standings(electorate.voters, electorate.approvers, electorate.channel_id)
 
 

@@ -256,6 +256,19 @@ async def test_a_vote_is_the_only_transaction_of_a_click(http_house: House) -> N
     assert await house.status(asked.request_id) == "approved"
 
 
+async def test_slack_is_asked_before_a_vote_waits_for_a_lock(http_house: House) -> None:
+    """Whoever has not been looked up lately is looked up while another transaction holds the request, not after it."""
+    house = http_house
+    asked, card = await house.asked()
+    with house.stuck(asked.request_id):
+        pressed = asyncio.create_task(house.slack.person("U0GRACE").click(card, ACTION_APPROVE))
+        await house.slack.wait_for(
+            lambda: [each for each in house.slack.web_api.calls if each.method == "users.info"]
+        )
+    assert (await pressed).acked
+    assert await house.status(asked.request_id) == "approved"
+
+
 async def test_slack_is_asked_again_about_people_who_may_have_changed(http_house: House) -> None:
     """What was known of Grace is forgotten when Slack tells of a change: her next vote is judged by the new answer."""
     house = http_house
