@@ -67,9 +67,8 @@ def choices(view: RequestView, *, approvable: bool) -> list[Choice]:
     if view.status is not RequestStatus.WAITING or view.wants_answer:
         return []
     value, about = button_value(view), subject(view)
-    asks = Verdict.APPROVE in view.rule.reason_required
     offered = [
-        (approvable and not asks, "Approve with note", ACTION_APPROVE_COMMENT, _NOTE),
+        (approvable and not _needs_note(view), "Approve with note", ACTION_APPROVE_COMMENT, _NOTE),
         (view.rule.allow_edit, "Edit", ACTION_EDIT, _EDIT),
         (
             approvable and _may_allow(view),
@@ -122,15 +121,19 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.wants_answer:
         return [*answer_row(view, subject(view)), *_votes(view, approvable=False)]
     # A form that asks for a note is already a second step.
-    asks = Verdict.APPROVE in view.rule.reason_required
-    return _votes(view, None if asks else _confirmation(view, names), approvable=approvable)
+    confirm = None if _needs_note(view) else _confirmation(view, names)
+    return _votes(view, confirm, approvable=approvable)
+
+
+def _needs_note(view: RequestView) -> bool:
+    """An approval needs one, so Approve opens its form."""
+    return Verdict.APPROVE in view.rule.reason_required
 
 
 def _votes(view: RequestView, confirm: Json | None = None, *, approvable: bool) -> list[Json]:
-    """``confirm`` is for approvals. One that needs a reason opens its form at once, as a rejection does."""
+    """``confirm`` is for approvals."""
     value, about, confirms = button_value(view), subject(view), {Verdict.APPROVE: confirm}
-    asks = Verdict.APPROVE in view.rule.reason_required
-    action_ids = {**ACTION_VOTE, Verdict.APPROVE: ACTION_APPROVE_COMMENT} if asks else ACTION_VOTE
+    action_ids = ACTION_VOTE | ({Verdict.APPROVE: ACTION_APPROVE_COMMENT} if _needs_note(view) else {})
     made = []
     for verdict in view.verdicts:
         if verdict in ACTION_VOTE and (approvable or verdict is not Verdict.APPROVE):

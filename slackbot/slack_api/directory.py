@@ -157,14 +157,14 @@ class Directory:
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> dict[Person, Standing]:
         """`standing` of several people in one budget."""
-        asked = self._asked(dict.fromkeys(people), dict.fromkeys((entry, channel_id) for entry in approvers))
+        asked = self._asked_of_request(people, approvers, channel_id)
         return self._standings(asked, await _answers(asked.sources, self._deadline()))
 
     def known_standings(
         self, people: Collection[Person], approvers: Sequence[str], channel_id: str
     ) -> dict[Person, Standing] | None:
         """`standings` without a look-up; None: an answer is missing or too old, or somebody is in doubt."""
-        asked = self._asked(dict.fromkeys(people), dict.fromkeys((entry, channel_id) for entry in approvers))
+        asked = self._asked_of_request(people, approvers, channel_id)
         kept = [answer for source, key in asked.sources if (answer := source.kept(key)) is not None]
         if len(kept) < len(asked.sources):
             return None
@@ -297,6 +297,11 @@ class Directory:
             tuple(circles),
             [*((self._accounts, person.user_id) for person in members), *circles.values()],
         )
+
+    def _asked_of_request(
+        self, people: Collection[Person], approvers: Sequence[str], channel_id: str
+    ) -> _Asked:
+        return self._asked(dict.fromkeys(people), dict.fromkeys((entry, channel_id) for entry in approvers))
 
     def _found(
         self, asked: _Asked, answers: Sequence[Any]

@@ -40,7 +40,7 @@ FEW = 32
 
 @dataclass(frozen=True, slots=True)
 class VoteContext:
-    """What a vote by name needs to know before: which revision is current, and who may see the request."""
+    """Which revision of a request is current, and who may see it: for a vote, or a revocation, that names it."""
 
     request_id: UUID
     revision: int
@@ -52,7 +52,7 @@ class VoteContext:
 
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
-    """Return what a vote on this request needs to know, or None if there is no such request."""
+    """Return what is known before a vote that names this request, or None if there is no such request."""
     for row in await fetch(connection, _VOTE_CONTEXT, id=request_id):
         return row_as(VoteContext, row)
     return None

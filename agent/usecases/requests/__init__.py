@@ -17,7 +17,6 @@ from agent.usecases.requests.reminders import MISSING, UNCOUNTED, remind_due, re
 from agent.usecases.requests.settlements import NewVoters, settle
 from agent.usecases.requests.voids import call_off, end_unclaimed, lapse_due, void_and_ask
 from agent.usecases.requests.votes import (
-    Denials,
     NotLookedUp,
     VoteOutcome,
     Votes,

@@ -219,7 +219,7 @@ def _with_rights(
         return None
     if (standings := ballot.rights(_electorate(request, ballot))) is None:
         return None
-    return replace(ballot, voter=standings[ballot.voter.person], standings=standings, tool=request.tool)
+    return replace(ballot, voter=standings[ballot.voter.person], standings=standings)
 
 
 def _electorate(request: ReviewedRequest, ballot: Ballot) -> Electorate:
