@@ -14,7 +14,7 @@ from dataclasses import asdict, astuple
 from typing import Any
 
 from agent.database.pools import Database
-from agent.usecases import deliveries
+from agent.usecases import forgetting
 from benchmarks import report
 from benchmarks.counted import Spent, spent, statements
 from benchmarks.ground import Ground, ground, owner, settle, take_back
@@ -79,7 +79,7 @@ def _each(total: Spent, count: int) -> dict[str, float]:
 async def _forget(url: str) -> None:
     """Delete what the sweeps of a running service delete when it is a week old."""
     async with Database(url) as db:
-        await deliveries.forget_sent(db, days=0)
+        await forgetting.messages(db, days=0)
 
 
 def _sizes(url: str) -> dict[str, tuple[int, int]]:

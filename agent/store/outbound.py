@@ -10,10 +10,10 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Connection, Transaction, fetch
 from agent.database.wakeups import Wakeup
 from agent.domain.outbound import MAIL, DeadNotice, OutboundEvent, OutboundMessage, Webhook, WebhookLine
-from agent.store.ids import new_id
+from agent.store.ids import SKEW, id_at, new_id
 from agent.store.rows import columns, row_as
 
 # --- queueing ---------------------------------------------------------------------------------------------
@@ -83,9 +83,12 @@ async def settle(
     return (await connection.execute(_SETTLE, parameters)).rowcount == 1
 
 
-async def forget(connection: Connection, days: int) -> int:
-    """Delete sent and skipped notices older than this many days and return how many; dead ones stay."""
-    return (await connection.execute(_FORGET, {"days": days})).rowcount
+async def forget_sent(connection: Connection, before: datetime, after: UUID, limit: int) -> Sequence[UUID]:
+    """Delete up to ``limit`` sent and skipped notices that are older than this; return their ids, the last one last."""
+    rows = await fetch(
+        connection, _FORGET_SENT, before=before, last=id_at(before + SKEW), after=after, limit=limit
+    )
+    return [row.id for row in rows]
 
 
 # --- webhooks ---------------------------------------------------------------------------------------------
@@ -180,8 +183,16 @@ UPDATE notice SET state = CAST(:state AS delivery_state), error = :error,
                   sent_at = CASE WHEN :state = 'sent' THEN clock_timestamp() END
 WHERE id = :id AND state = 'pending' AND attempts = :attempts
 """)
-_FORGET = text("""
-DELETE FROM notice WHERE state IN ('sent', 'skipped') AND created_at < clock_timestamp() - make_interval(days => :days)
+# Dead ones stay: operators list and replay them.
+_FORGET_SENT = text("""
+WITH old AS MATERIALIZED (
+    SELECT id FROM notice
+    WHERE id > :after AND id < :last AND state IN ('sent', 'skipped') AND created_at < :before
+    ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM notice USING old WHERE notice.id = old.id
+)
+SELECT id FROM old ORDER BY id
 """)
 _LOCK = text("SELECT id FROM webhook WHERE name = :name AND removed_at IS NULL FOR NO KEY UPDATE")
 _INSERT = text("""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 
 import structlog
@@ -17,13 +16,12 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.groups import is_batch, is_group
 from agent.domain.rules import CARDS_PER_MINUTE, GROUP_FROM
-from agent.store import deliveries, floods, groups, outbox, retention, undelivered
+from agent.store import deliveries, floods, groups, outbox, undelivered
 from agent.store import unseen as unseen_requests
 from agent.store.deliveries import SentMessage
 from agent.store.outbox import Destination
 from agent.store.unseen import UnseenRequest
 from agent.usecases.due_messages import Closed, Dead, DueMessage, Gone, Outcome, Sent, Unreached
-from agent.usecases.outbound import KEPT_DAYS
 from agent.usecases.undelivered import give_up, tell_operators_of_unseen, tell_outcome
 
 log = structlog.get_logger(__name__)
@@ -37,9 +35,6 @@ LOCKED = 0.1
 
 LONGEST_PAUSE = 600.0
 """Seconds, whatever Slack asks for."""
-
-FORGOTTEN_AT_ONCE = 1_000
-"""Messages that one transaction deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,19 +174,6 @@ async def bound_pauses(db: Database) -> int:
         shortened = await undelivered.bound_destinations(tx, LONGEST_PAUSE, LEASE_SECONDS)
     async with db.transaction() as tx:
         return shortened + await undelivered.bound_messages(tx, LONGEST_PAUSE)
-
-
-async def forget_sent(db: Database, *, days: float = KEPT_DAYS) -> int:
-    """Delete messages to Slack that were sent or skipped and are older than this; return how many."""
-    before = await db.read(retention.cutoff, timedelta(days=days))
-    after, total = retention.FIRST, 0
-    while True:
-        async with db.transaction() as tx:
-            gone = await deliveries.forget_sent(tx, before, after, FORGOTTEN_AT_ONCE)
-        total += len(gone)
-        if len(gone) < FORGOTTEN_AT_ONCE:
-            return total
-        after = gone[-1]
 
 
 async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:

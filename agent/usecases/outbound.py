@@ -14,9 +14,6 @@ PAUSES = Backoff(first=5.0, longest=6 * 3600.0, spread=(0.8, 1.2))
 ATTEMPTS = 16
 """About a day, with pauses that double up to the longest."""
 
-KEPT_DAYS = 7
-"""For sent notices and messages to Slack."""
-
 
 async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessage]:
     """Take up to ``limit`` due notices for a webhook (its id) or for e-mail, for one minute."""
@@ -48,9 +45,3 @@ def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
     """Seconds: 5, 10, 20 … six hours, a fifth more or less by ``chance``; or as asked, six hours at most."""
     pause = PAUSES.after(attempts, chance, asked)
     return pause if asked is None else min(PAUSES.longest, pause)
-
-
-async def forget(db: Database) -> int:
-    """Delete sent and skipped notices that are older than a week; return how many."""
-    async with db.transaction() as tx:
-        return await outbound.forget(tx, KEPT_DAYS)

@@ -22,9 +22,9 @@ from agent.usecases import (
     calls,
     deliveries,
     failing_sweeps,
+    forgetting,
     idempotency,
     limits,
-    outbound,
     requests,
     runs,
     search,
@@ -56,8 +56,8 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),
     "limits": (limits.settle_ended, 5.0),
-    "forget_notices": (outbound.forget, 3600.0),
-    "forget_messages": (deliveries.forget_sent, 3600.0),
+    "forget_notices": (forgetting.notices, 3600.0),
+    "forget_messages": (forgetting.messages, 3600.0),
 }
 """Sweeps without a poll, and the seconds in between."""
 

@@ -89,9 +89,8 @@ async def ended_use(db: Database) -> None:
 async def old_notice(db: Database) -> None:
     await webhooks.add(db, "ops", "http://127.0.0.1/", by="test", allowed=LOOPBACK)
     await ask(db)
-    await write(
-        db, "UPDATE notice SET state = 'sent', sent_at = created_at, created_at = now() - interval '8 days'"
-    )
+    await write(db, "UPDATE notice SET state = 'sent', sent_at = created_at")
+    await write(db, AGE.replace("delivery", "notice"))
 
 
 async def old_message(db: Database) -> None:

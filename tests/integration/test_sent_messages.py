@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
 from agent.store import outbox
 from agent.store.outbox import Destination
-from agent.usecases import deliveries, undelivered
+from agent.usecases import forgetting, undelivered
 from tests.integration.asking import REVIEWS, TEAM, ask
 from tests.integration.test_delivery import CHANNEL, UPDATE, Office, office  # noqa: F401
 from tests.integration.test_undelivered import give_a_change_up
@@ -21,7 +24,7 @@ STATES = "SELECT state::text FROM delivery ORDER BY state"
 async def a_week_passes(office: Office) -> int:  # noqa: F811
     """All that is written becomes old, its ids included, before the sweep."""
     await office.execute(AGE)
-    return await deliveries.forget_sent(office.db)
+    return await forgetting.messages(office.db)
 
 
 @pytest.mark.parametrize("at_once", [1, 1_000])
@@ -31,7 +34,7 @@ async def test_a_card_goes_on_without_the_row_that_posted_it(
     at_once: int,
 ) -> None:
     """Its decision changes the same message, and lines follow in its thread and its run's."""
-    monkeypatch.setattr(deliveries, "FORGOTTEN_AT_ONCE", at_once)
+    monkeypatch.setattr(forgetting, "AT_ONCE", at_once)
     asked = await ask(office.db)
     async with office.db.transaction() as tx:
         outbox.enqueue(tx, [outbox.request_line(REVIEWS, asked.request_id, "reminder")])
@@ -40,7 +43,7 @@ async def test_a_card_goes_on_without_the_row_that_posted_it(
     [card], [root] = office.cards(), office.slack.messages("C0AGENTS")
     sent = await office.column(STATES)
     assert set(sent) == {"sent"}
-    assert await deliveries.forget_sent(office.db) == 0
+    assert await forgetting.messages(office.db) == 0
     assert await a_week_passes(office) == len(sent) >= 4
     assert await office.column(STATES) == []
 
@@ -51,6 +54,26 @@ async def test_a_card_goes_on_without_the_row_that_posted_it(
     assert (changed["ts"], "Approved" in str(changed["blocks"])) == (card["ts"], True)
     assert len(office.lines(card)) == 2
     assert [message["ts"] for message in office.slack.messages("C0AGENTS")] == [root["ts"]]
+
+
+async def test_a_backlog_leaves_half_of_the_time_to_others(
+    office: Office,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After each batch it rests for as long as that took, and what the batch deleted is gone for everybody."""
+    monkeypatch.setattr(forgetting, "AT_ONCE", 1)
+    monkeypatch.setattr(forgetting, "time", SimpleNamespace(monotonic=count(step=3).__next__))
+    await ask(office.db)
+    await office.execute("UPDATE delivery SET state = 'sent'")
+    await office.execute(AGE)
+    left: list[tuple[float, int]] = []
+
+    async def rest(seconds: float) -> None:
+        left.append((seconds, len(await office.column(STATES))))
+
+    number = len(await office.column(STATES))
+    assert await forgetting.messages(office.db, rest=rest) == number >= 2
+    assert left == [(3, number - gone) for gone in range(1, number + 1)]
 
 
 async def test_what_is_pending_or_dead_stays(office: Office) -> None:  # noqa: F811

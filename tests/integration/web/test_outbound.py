@@ -19,13 +19,14 @@ from agent.runtime.agents import Agent
 from agent.runtime.executor import Look
 from agent.runtime.tool import tool
 from agent.store.ids import new_id
-from agent.usecases import outbound, requests, runs, webhooks
+from agent.usecases import forgetting, outbound, requests, runs, webhooks
 from signoff.errors import Conflict
 from signoff.values import Action
 from slackbot.outbound.sender import OutboundSender
 from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, ask, ballot, column, reviewer, rows, rule, start, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
+from tests.integration.test_sent_messages import AGE
 from tests.integration.web.receiver import LOOPBACK, PUBLIC_URL, Receiver, a_receiver, a_sender
 from tests.patience import promised
 from tests.planted import SECRETS
@@ -401,9 +402,9 @@ async def test_old_news_are_forgotten(database: Database, sender: OutboundSender
     await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     for _ in range(3):
         await ask(database)
-    await write(database, "UPDATE notice SET created_at = created_at - interval '8 days'")
+    await write(database, AGE.replace("delivery", "notice"))
     ids = await column(database, "SELECT id FROM notice ORDER BY created_at")
     await write(database, "UPDATE notice SET state = 'sent' WHERE id = :id", id=ids[0])
     await write(database, "UPDATE notice SET state = 'dead' WHERE id = :id", id=ids[1])
-    assert await outbound.forget(database) == 1
+    assert await forgetting.notices(database) == 1
     assert sorted(await column(database, "SELECT state::text FROM notice")) == ["dead", "pending"]
