@@ -18,6 +18,7 @@ from agent.database.pools import Database
 from agent.domain.request import Together, Verdict
 from agent.store import views
 from agent.usecases import search
+from agent.usecases.forgetting import KEPT_DAYS
 from benchmarks.ground import settle
 from benchmarks.multitude import CHANNELS, CHUNK, GROUPS, MINE, PEOPLE, Copies, Tables, copying
 from benchmarks.side import Side
@@ -127,7 +128,8 @@ _TABLES: Tables = {
         },
     ),
     "delivery": (
-        "t.request_id = o.id OR t.run_id = o.run_id",
+        # As in a database that has filled over a year: older messages are deleted.
+        f"(t.request_id = o.id OR t.run_id = o.run_id) AND c.decided > now() - interval '{KEPT_DAYS} days'",
         {
             "id": "pg_temp.id_at(c.decided)",
             "channel_id": "CASE WHEN t.request_id IS NULL THEN t.channel_id ELSE c.channel END",

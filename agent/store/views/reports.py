@@ -79,11 +79,10 @@ async def report(
     """
     most = most or MOST
     since, until = _period(await now(connection), days, last)
-    waiting, decided, votes = await query(
+    waiting, decided = await query(
         connection,
         _WAITING,
         _DECIDED,
-        _VOTES,
         **scope.parameters(),
         since=since,
         until=until,
@@ -93,9 +92,8 @@ async def report(
         left=list(LEFT.bounds),
         took=list(TOOK.bounds),
     )
-    (whole,) = (row for row in decided if row.kind == "all")
-    (all_votes,) = (row for row in votes if row.kind == "all")
-    risks = {row.risk: _unread(row) for row in votes if row.kind == "risk"}
+    (whole,), (votes,) = _of(decided, "all"), _of(decided, "votes")
+    risks = {row.risk: _unread(row) for row in _of(decided, "risk")}
     forms = {
         row.together: Decisions(Outcomes(row.outcomes).decided, row.median) for row in _of(decided, "form")
     }
@@ -111,8 +109,8 @@ async def report(
         slowest=whole.slowest,
         agents=_groups(_of(decided, "agent"), "agent"),
         rules=_groups(_of(decided, "rule"), "checkpoint_id"),
-        reviewers=tuple(row_as(ReviewerVotes, row) for row in _of(votes, "person")),
-        unread=_unread(all_votes),
+        reviewers=tuple(row_as(ReviewerVotes, row) for row in _of(decided, "person")),
+        unread=_unread(votes),
         unread_by_risk=tuple((risk, risks[risk.value]) for risk in Risk if risk.value in risks),
         together=forms.get(True, Decisions()),
         alone=forms.get(False, Decisions()),
@@ -177,6 +175,7 @@ SELECT CASE WHEN grouping(age) = 0 THEN 'age' ELSE 'left' END AS kind,
        coalesce(age, "left") AS class_, count(*) AS number, (SELECT count(*) FROM latest) AS looked_at
 FROM seen GROUP BY GROUPING SETS ((age), ("left"))
 """)
+# Outcomes and votes of the same rows, each with the columns of both, so that the rows are read and judged once.
 # LATERAL with OFFSET 0: each row is looked up. For some thousands of them, PostgreSQL would read a whole table instead.
 # A form decided several only if another of its person's votes decided, too. Its id is what its sender claims, so only
 # some of its votes are looked at; an honest one has ten.
@@ -186,18 +185,26 @@ WITH mine AS MATERIALIZED (
     WHERE NOT :everything AND team_id = :team AND user_id = :user AND decided_at >= :since AND decided_at < :until
     ORDER BY decided_at DESC, request_id DESC LIMIT :most
 ), latest AS MATERIALIZED (
-    SELECT id, agent, checkpoint_id, status, approvers, channel_id, requester_team_id, requester_user_id,
-           (decided_at AT TIME ZONE 'UTC')::date AS day,
-           CASE WHEN CAST(status AS text) = ANY (:by_people)
-                THEN extract(epoch FROM decided_at - created_at)::float8 END AS seconds
+    SELECT id, revision, agent, checkpoint_id, risk, status, approvers, channel_id, requester_team_id,
+           requester_user_id, decided_at, created_at
     FROM approval_request
     WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
     ORDER BY decided_at DESC, id DESC LIMIT :most
-), seen AS (
-    SELECT l.agent, l.checkpoint_id, l.status, l.day, l.seconds,
-           width_bucket(l.seconds, CAST(:took AS float8[])) AS class_,
-           CASE WHEN l.status IN ('approved', 'rejected') THEN coalesce(form.together, false) END AS together
-    FROM latest AS l
+), seen AS MATERIALIZED (
+    SELECT id, revision, agent, checkpoint_id, risk, status, (decided_at AT TIME ZONE 'UTC')::date AS day,
+           CASE WHEN CAST(status AS text) = ANY (:by_people)
+                THEN extract(epoch FROM decided_at - created_at)::float8 END AS seconds
+    FROM latest
+    WHERE :everything OR (requester_team_id = :team AND requester_user_id = :user)
+       OR id IN (SELECT request_id FROM mine)
+       OR (approvers, channel_id) IN (
+              SELECT a.approvers, a.channel_id
+              FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
+), outcome AS (
+    SELECT s.agent, s.checkpoint_id, s.status, s.day, s.seconds,
+           width_bucket(s.seconds, CAST(:took AS float8[])) AS class_,
+           CASE WHEN s.status IN ('approved', 'rejected') THEN coalesce(form.together, false) END AS together
+    FROM seen AS s
     LEFT JOIN LATERAL (
         SELECT EXISTS (
             SELECT FROM (
@@ -210,44 +217,9 @@ WITH mine AS MATERIALIZED (
             WHERE o.outcome IN ('approved', 'rejected')) AS together
         FROM decision AS d JOIN vote AS v
             ON v.request_id = d.request_id AND v.team_id = d.team_id AND v.user_id = d.user_id
-        WHERE d.request_id = l.id AND v.superseded_by IS NULL AND v.together IS NOT NULL
-          AND l.status IN ('approved', 'rejected')
+        WHERE d.request_id = s.id AND v.superseded_by IS NULL AND v.together IS NOT NULL
+          AND s.status IN ('approved', 'rejected')
         OFFSET 0) AS form ON true
-    WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)
-       OR l.id IN (SELECT request_id FROM mine)
-       OR (l.approvers, l.channel_id) IN (
-              SELECT a.approvers, a.channel_id
-              FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
-)
-SELECT CASE grouping(agent, checkpoint_id, day, class_, together)
-            WHEN 15 THEN 'agent' WHEN 23 THEN 'rule' WHEN 27 THEN 'day' WHEN 29 THEN 'took' WHEN 30 THEN 'form'
-            ELSE 'all' END AS kind,
-       agent, checkpoint_id, day, class_, together,
-       (SELECT json_object_agg(each, number)
-        FROM (SELECT each, count(*) AS number FROM unnest(array_agg(status)) AS each GROUP BY each) AS n) AS outcomes,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
-       percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS slowest,
-       (SELECT count(*) FROM latest) AS looked_at
-FROM seen GROUP BY GROUPING SETS ((agent), (checkpoint_id), (day), (class_), (together), ())
-ORDER BY count(*) DESC, agent, checkpoint_id
-""")
-_VOTES = text("""
-WITH mine AS MATERIALIZED (
-    SELECT request_id FROM decision
-    WHERE NOT :everything AND team_id = :team AND user_id = :user AND decided_at >= :since AND decided_at < :until
-    ORDER BY decided_at DESC, request_id DESC LIMIT :most
-), latest AS MATERIALIZED (
-    SELECT id, revision, risk, approvers, channel_id, requester_team_id, requester_user_id
-    FROM approval_request
-    WHERE team_id = :team AND decided_at >= :since AND decided_at < :until
-    ORDER BY decided_at DESC, id DESC LIMIT :most
-), seen AS (
-    SELECT l.id, l.revision, l.risk FROM latest AS l
-    WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)
-       OR (l.approvers, l.channel_id) IN (
-              SELECT a.approvers, a.channel_id
-              FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
-       OR l.id IN (SELECT request_id FROM mine)
 ), ballot AS (
     SELECT v.*, s.risk FROM seen AS s CROSS JOIN LATERAL (
         SELECT v.team_id, v.user_id, v.verdict,
@@ -262,13 +234,24 @@ WITH mine AS MATERIALIZED (
           AND v.verdict <> 'answer'
         OFFSET 0) AS v
 )
-SELECT CASE grouping(user_id, risk) WHEN 1 THEN 'person' WHEN 2 THEN 'risk' ELSE 'all' END AS kind,
-       team_id AS person_team_id, user_id AS person_user_id, risk::text AS risk,
+SELECT CASE grouping(agent, checkpoint_id, day, class_, together)
+            WHEN 15 THEN 'agent' WHEN 23 THEN 'rule' WHEN 27 THEN 'day' WHEN 29 THEN 'took' WHEN 30 THEN 'form'
+            ELSE 'all' END AS kind,
+       count(*) AS number, agent, checkpoint_id, day, class_, together,
        (SELECT json_object_agg(each, number)
-        FROM (SELECT each, count(*) AS number FROM unnest(array_agg(verdict)) AS each GROUP BY each) AS n)
-           AS by_verdict,
+        FROM (SELECT each, count(*) AS number FROM unnest(array_agg(status)) AS each GROUP BY each) AS n) AS outcomes,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
-       count(*) FILTER (WHERE unread) AS unread
+       percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS slowest,
+       (SELECT count(*) FROM latest) AS looked_at,
+       NULL AS person_team_id, NULL AS person_user_id, NULL AS risk, NULL AS by_verdict, NULL AS unread
+FROM outcome GROUP BY GROUPING SETS ((agent), (checkpoint_id), (day), (class_), (together), ())
+UNION ALL
+SELECT CASE grouping(user_id, risk) WHEN 1 THEN 'person' WHEN 2 THEN 'risk' ELSE 'votes' END,
+       count(*), NULL, NULL, NULL, NULL, NULL, NULL, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds), NULL, NULL,
+       team_id, user_id, risk::text,
+       (SELECT json_object_agg(each, number)
+        FROM (SELECT each, count(*) AS number FROM unnest(array_agg(verdict)) AS each GROUP BY each) AS n),
+       count(*) FILTER (WHERE unread)
 FROM ballot GROUP BY GROUPING SETS ((team_id, user_id), (risk), ())
-ORDER BY count(*) DESC, team_id, user_id
+ORDER BY number DESC, agent, checkpoint_id, person_team_id, person_user_id
 """)
