@@ -12,7 +12,7 @@ from sqlalchemy import text
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.store import due_deliveries
 from agent.store.card_places import LOOK_AFTER
-from agent.store.ids import SKEW, id_at
+from agent.store.ids import highest_until
 from agent.store.next_delivery import NEXT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -202,7 +202,7 @@ async def forget_sent(connection: Connection, before: datetime, after: UUID, lim
     Begins after this id, so that a batch does not read again what the ones before it left.
     """
     rows = await fetch(
-        connection, _FORGET_SENT, before=before, last=id_at(before + SKEW), after=after, limit=limit
+        connection, _FORGET_SENT, before=before, last=highest_until(before), after=after, limit=limit
     )
     return [row.id for row in rows]
 

@@ -23,6 +23,16 @@ def id_at(at: datetime) -> UUID:
     return UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 
+def lowest_since(at: datetime) -> UUID:
+    """A lower bound of the ids that any process has made since this time of the database."""
+    return id_at(at - SKEW)
+
+
+def highest_until(at: datetime) -> UUID:
+    """An upper bound of the ids that any process had made until this time of the database."""
+    return id_at(at + SKEW)
+
+
 def lowest_after(made: UUID) -> UUID:
     """The lowest id that another process may have made after this one."""
     return UUID(int=max(0, made.int - (int(SKEW.total_seconds() * 1000) << 80)))

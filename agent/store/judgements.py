@@ -14,7 +14,7 @@ from agent.domain.facts import Facts
 from agent.domain.judgement import Inputs, Judgement, ToolTraits
 from agent.domain.observation import Observation
 from agent.domain.replay import RecordedJudgement
-from agent.store.ids import SKEW, id_at, lowest_after, new_id
+from agent.store.ids import lowest_after, lowest_since, new_id
 from signoff.canonical import canonical_bytes, parse_checked
 from signoff.values import Action, Risk
 
@@ -84,7 +84,7 @@ async def recorded(
     connection: Connection, since: datetime, *, page: int = PAGE
 ) -> AsyncIterator[list[RecordedJudgement | None]]:
     """Evaluations since this database time, in pages; ``None``: erased."""
-    after = id_at(since - SKEW)
+    after = lowest_since(since)
     while rows := await fetch(connection, _RECORDED, after=after, since=since, limit=page):
         yield [_recorded(row) for row in rows]
         after = rows[-1].id

@@ -11,7 +11,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.observation import ObservedCount
-from agent.store.ids import SKEW, id_at
+from agent.store.ids import lowest_since
 from agent.store.rows import row_as
 from signoff.canonical import parse_canonical
 from signoff.values import Action
@@ -35,13 +35,13 @@ async def counts(
     connection: Connection, since: datetime, until: datetime | None = None
 ) -> list[ObservedCount]:
     """Counts by checkpoint id and version, the latest version last."""
-    rows = await fetch(connection, _COUNTS, after=id_at(since - SKEW), since=since, until=until)
+    rows = await fetch(connection, _COUNTS, after=lowest_since(since), since=since, until=until)
     return [row_as(ObservedCount, row) for row in rows]
 
 
 async def examples(connection: Connection, since: datetime, many: int) -> list[ObservedExample]:
     """The latest actions that each checkpoint would have asked about, unless erased."""
-    rows = await fetch(connection, _EXAMPLES, after=id_at(since - SKEW), since=since, many=many)
+    rows = await fetch(connection, _EXAMPLES, after=lowest_since(since), since=since, many=many)
     return [_example(row) for row in rows]
 
 

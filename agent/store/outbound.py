@@ -13,7 +13,7 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.database.wakeups import Wakeup
 from agent.domain.outbound import MAIL, DeadNotice, OutboundEvent, OutboundMessage, Webhook, WebhookLine
-from agent.store.ids import SKEW, id_at, new_id
+from agent.store.ids import highest_until, new_id
 from agent.store.rows import columns, row_as
 
 # --- queueing ---------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ async def settle(
 async def forget_sent(connection: Connection, before: datetime, after: UUID, limit: int) -> Sequence[UUID]:
     """Delete up to ``limit`` sent and skipped notices that are older than this; return their ids, the last one last."""
     rows = await fetch(
-        connection, _FORGET_SENT, before=before, last=id_at(before + SKEW), after=after, limit=limit
+        connection, _FORGET_SENT, before=before, last=highest_until(before), after=after, limit=limit
     )
     return [row.id for row in rows]
 

@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallState, RunStatus
-from agent.store.ids import id_at
+from agent.store.ids import highest_until
 from agent.store.tables import (
     agent_run,
     approval_grant,
@@ -58,7 +58,7 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
 
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int, int]:
     """Return how many runs, requests, deliveries, notices and judgements are due, in this order."""
-    parameters = {"before": before, "last": _last_id(before)}
+    parameters = {"before": before, "last": highest_until(before)}
     (row,) = await fetch(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices, row.judgements
 
@@ -75,7 +75,7 @@ async def requests(connection: Connection, before: datetime, after: UUID, limit:
 
 async def still_due(connection: Connection, ids: Sequence[UUID], before: datetime) -> list[UUID]:
     """Of locked requests: another eraser may have been at them between the look and the lock."""
-    rows = await fetch(connection, _STILL_DUE, ids=list(ids), before=before, last=_last_id(before))
+    rows = await fetch(connection, _STILL_DUE, ids=list(ids), before=before, last=highest_until(before))
     return [row.id for row in rows]
 
 
@@ -119,18 +119,13 @@ async def erase_judgements(connection: Connection, before: datetime, limit: int)
 async def _ids(
     connection: Connection, due: Select[tuple[UUID]], before: datetime, after: UUID, limit: int
 ) -> list[UUID]:
-    rows = await fetch(connection, due, before=before, last=_last_id(before), after=after, limit=limit)
+    rows = await fetch(connection, due, before=before, last=highest_until(before), after=after, limit=limit)
     return [row.id for row in rows]
 
 
 async def _forget(connection: Connection, statement: TextClause, before: datetime, limit: int) -> int:
-    parameters = {"before": before, "last": _last_id(before), "limit": limit}
+    parameters = {"before": before, "last": highest_until(before), "limit": limit}
     return (await connection.execute(statement, parameters)).rowcount
-
-
-def _last_id(before: datetime) -> UUID:
-    """An upper bound of that time's ids; clocks may be a minute fast."""
-    return id_at(before + timedelta(minutes=1))
 
 
 _IS_OWNER = text("""

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.week import WorkNumbers
-from agent.store.ids import SKEW, id_at
+from agent.store.ids import lowest_since
 from agent.store.rows import row_as
 
 
@@ -38,14 +38,14 @@ async def caught(
     connection: Connection, since: datetime, until: datetime, most: int | None
 ) -> Sequence[CaughtCount]:
     """Count the latest evaluations of this time, at most ``most``."""
-    after = id_at(since - SKEW)
+    after = lowest_since(since)
     rows = await fetch(connection, _CAUGHT, after=after, since=since, until=until, most=most)
     return [row_as(CaughtCount, row) for row in rows]
 
 
 async def work(connection: Connection, since: datetime, until: datetime) -> WorkNumbers:
     """Attempts that began in this time, and calls in doubt and grants as of now."""
-    (row,) = await fetch(connection, _WORK, after=id_at(since - SKEW), since=since, until=until)
+    (row,) = await fetch(connection, _WORK, after=lowest_since(since), since=since, until=until)
     return row_as(WorkNumbers, row)
 
 

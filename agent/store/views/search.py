@@ -32,7 +32,7 @@ from agent.domain.audit import AuditEvent, genesis
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.domain.short_ids import parse_id_prefix
-from agent.store.ids import SKEW, id_at
+from agent.store.ids import lowest_since
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, audit_event, tool_call
 from agent.store.views.descendants import descendant_waits
@@ -72,7 +72,7 @@ async def _newest(
     limit: int,
 ) -> list[UUID]:
     page = _search(table, status, of_agent=agent is not None, later=since is not None)
-    first = None if since is None else _before(since)
+    first = None if since is None else lowest_since(since)
     rows = await fetch(connection, page, agent=agent, since=since, first=first, limit=limit)
     return [row.id for row in rows]
 
@@ -106,7 +106,7 @@ async def votes_between(
     connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
     """Return a page of the votes cast from `since` until before `until`, superseded ones too, by id."""
-    parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
+    parameters = {"since": since, "until": until, "after": after or lowest_since(since), "limit": limit}
     return [row_as(CastVote, row) for row in await connection.execute(_VOTES_BETWEEN, parameters)]
 
 
@@ -128,10 +128,6 @@ async def events_between(
         (AuditEvent(*event), genesis(event[0]) if event[1] == 1 else before or b"")
         for *event, before in await fetch(connection, _EVENTS_BETWEEN, **parameters)
     ]
-
-
-def _before(at: datetime) -> UUID:
-    return id_at(at - SKEW)
 
 
 @cache
