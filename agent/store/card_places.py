@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, fetch
 from agent.store import outbox
 from agent.store.ids import new_nonce
 from agent.store.outbox import Destination, OutboxMessage
@@ -21,11 +22,21 @@ async def insert_personal(
     connection: Connection, request_ids: Sequence[UUID], surface: str, person: Person
 ) -> dict[UUID, str]:
     """Nonces by request, created if missing; skips unknown ids."""
-    key = {"ids": list(request_ids), "surface": surface, "team": person.team_id, "user": person.user_id}
     nonces = [new_nonce() for _ in request_ids]
-    await connection.execute(_MAKE, key | {"nonces": nonces})
-    rows = (await connection.execute(_FIND, key)).all()
+    await connection.execute(_MAKE, _personal(request_ids, surface, person) | {"nonces": nonces})
+    return await personal(connection, request_ids, surface, person)
+
+
+async def personal(
+    connection: Connection, request_ids: Sequence[UUID], surface: str, person: Person
+) -> dict[UUID, str]:
+    """Nonces of a person's places, by request."""
+    rows = await fetch(connection, _FIND, **_personal(request_ids, surface, person))
     return {row.request_id: row.nonce for row in rows}
+
+
+def _personal(request_ids: Sequence[UUID], surface: str, person: Person) -> dict[str, Any]:
+    return {"ids": list(request_ids), "surface": surface, "team": person.team_id, "user": person.user_id}
 
 
 async def message_of(connection: Connection, request_id: UUID) -> OutboxMessage | None:

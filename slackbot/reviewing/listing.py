@@ -44,7 +44,7 @@ class _Found(Audience, Protocol):
 Found = TypeVar("Found", bound=_Found)
 
 BATCH = 100
-MAX_BATCHES = 5
+REACH = 500
 """How far one page looks for visible lines; the next page continues there."""
 
 MAX_COUNTED = 200
@@ -133,12 +133,10 @@ class PersonalLists:
         at: Cursor,
         size: int,
         order: RequestOrder = RequestOrder.NEWEST,
-        *,
-        batches: int = MAX_BATCHES,
     ) -> ListPage[HistoryLine]:
         found: list[UUID] = []
         after = at.after
-        for limit in (2 * (size + 1), *[BATCH * batches] * bool(batches)):
+        for limit in (2 * (size + 1), REACH):
             batch = await self.db.read(
                 views.found_for, self.person, kind, wanted, order, limit=limit, after=after
             )
@@ -180,9 +178,12 @@ class PersonalLists:
         )
 
     async def latest_decided(self, size: int) -> Sequence[HistoryLine]:
+        """Return those that the person may see among the latest `BATCH`: fewer than ``size`` if most are others'."""
         if not size:
             return ()
-        return (await self.found(RequestKind.DECIDED, EVERYTHING, Cursor(), size, batches=1)).lines
+        latest = RequestKind.DECIDED, EVERYTHING, RequestOrder.NEWEST
+        shown = await self._shown(await self.db.read(views.found_for, self.person, *latest, limit=BATCH))
+        return await self._clean(await self.db.read(views.history_lines, [each.id for each in shown[:size]]))
 
     async def latest_runs(self, *, running: bool = False) -> list[RunView]:
         """Visible runs among the workspace's latest, or those at work."""

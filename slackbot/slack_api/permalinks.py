@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from agent.database.background import start_task
 from agent.domain.request_view import EarlierRejection, FollowUp, RequestView
-from slackbot.slack_api.client import SlackClient, SlackError
+from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
 
 KEPT = 5_000
 """Cached addresses; they never change."""
@@ -18,16 +18,19 @@ AT_ONCE = 8
 WITHIN = 0.6
 """Seconds that a list waits for its links; later ones are there for the next."""
 
+DELETED = "message_not_found"
+"""Slack's answer for a message that was deleted; it does not come back."""
+
 Message = tuple[str, str]
 """A channel's id and a message's `ts`."""
 
 
 class Permalinks:
-    """`chat.getPermalink`, asked once per message; failed links are left out."""
+    """`chat.getPermalink`, asked until it is answered; messages without an address are left out."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
-        self._known: OrderedDict[Message, str] = OrderedDict()
+        self._known: OrderedDict[Message, str | None] = OrderedDict()
         self._tasks: dict[Message, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
 
@@ -37,7 +40,7 @@ class Permalinks:
         flights = [self._task(each) for each in wanted if each not in self._known]
         if flights:
             await asyncio.wait(flights, timeout=within)
-        return {each: self._known[each] for each in wanted if each in self._known}
+        return {each: link for each in wanted if (link := self._known.get(each)) is not None}
 
     async def with_card_links(self, view: RequestView) -> RequestView:
         """Add the addresses of the cards on which an expired request is asked again, and on which the action was
@@ -70,13 +73,19 @@ class Permalinks:
         try:
             async with self._room, asyncio.timeout(5.0):
                 answer = await self._client.chat_getPermalink(channel=channel_id, message_ts=ts)
+        except SlackRefused as refused:
+            if refused.code == DELETED:
+                self._keep(message, None)
         except (SlackError, TimeoutError):
             return
-        link = answer.get("permalink")
-        if isinstance(link, str):
-            self._known[message] = link
-            while len(self._known) > KEPT:
-                self._known.popitem(last=False)
+        else:
+            if isinstance(link := answer.get("permalink"), str):
+                self._keep(message, link)
+
+    def _keep(self, message: Message, link: str | None) -> None:
+        self._known[message] = link
+        while len(self._known) > KEPT:
+            self._known.popitem(last=False)
 
 
 def _link(links: Mapping[Message, str], card: FollowUp | EarlierRejection) -> str | None:

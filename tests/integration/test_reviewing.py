@@ -37,6 +37,7 @@ from tests.integration.asking import (
     rule,
 )
 from tests.integration.on_record import put_terms_on_record
+from tests.statement_counter import counting
 
 EVE = Person(TEAM, "U0EVE")
 EDITABLE = {"allow_edit": True, "editor_may_approve": True}
@@ -489,6 +490,18 @@ async def test_places_are_made_at_once_and_only_for_what_exists(database: Databa
     assert found.keys() == {first.request_id, second.request_id}
     with pytest.raises(NotFound):
         await requests.create_place(database, first.run_id, "home", GRACE)
+
+
+async def test_a_place_that_stands_is_found_without_a_write(database: Database) -> None:
+    """App Home is drawn again and again: only a request without a place yet costs a transaction."""
+    first, second = await ask(database), await ask(database)
+    kept = await requests.create_place(database, first.request_id, "home", GRACE)
+    with counting() as counted:
+        await requests.create_places(database, [first.request_id], "home", GRACE)
+        assert counted.transactions == 0
+        found = await requests.create_places(database, [first.request_id, second.request_id], "home", GRACE)
+        assert counted.transactions == 1
+    assert found[first.request_id] == kept
 
 
 # --- a rule as it is stored

@@ -58,10 +58,11 @@ async def create_places(
     db: Database, request_ids: Sequence[UUID], surface: OwnSurface, person: Person
 ) -> dict[UUID, str]:
     """Nonces by request id; existing places keep theirs."""
-    if not request_ids:
-        return {}
-    async with db.transaction() as tx:
-        return await stored.insert_personal(tx, request_ids, surface, person)
+    found = await db.read(stored.personal, request_ids, surface, person)
+    if new := [each for each in request_ids if each not in found]:
+        async with db.transaction() as tx:
+            found |= await stored.insert_personal(tx, new, surface, person)
+    return found
 
 
 async def redraw_card(db: Database, request_id: UUID) -> None:

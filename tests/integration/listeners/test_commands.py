@@ -392,6 +392,15 @@ async def test_a_link_is_asked_for_once(http_house: House) -> None:
     assert len(http_house.slack.calls_of("chat.getPermalink")) == 1
 
 
+async def test_the_link_of_a_deleted_message_is_asked_for_once(http_house: House) -> None:
+    """A deleted message does not come back: later lists leave the link out without asking Slack again."""
+    await decided(http_house)
+    http_house.slack.faults.error("chat.getPermalink", "message_not_found", times=None)
+    for _ in range(2):
+        await http_house.slack.person("U0LINUS").command("/approvals", "history", "C0AGENTS")
+    assert len(http_house.slack.calls_of("chat.getPermalink")) == 1
+
+
 async def test_runs_of_other_channels_are_not_listed(http_house: House) -> None:
     """What an agent was asked in a channel is shown to its members, who asked, and administrators."""
     ada = http_house.slack.person("U0ADA")
