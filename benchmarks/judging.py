@@ -163,8 +163,8 @@ async def _judged(services: Services) -> float:
 
 async def _request_of(db: Database, call_id: UUID) -> UUID | None:
     async with db.connection() as connection:
-        found = await views.open_call_details(connection, call_id)
-    return found.call.request_id if found else None
+        found = await views.open_call_details(connection, [call_id])
+    return found[call_id].call.request_id if found else None
 
 
 async def _judge(services: Services, price: int = 500) -> tuple[UUID, float]:

@@ -41,7 +41,7 @@ async def advance_call(services: Services, call_id: UUID) -> None:
 
 async def _step(services: Services, call_id: UUID) -> bool:
     """Advance by one state. True: there may be more to do."""
-    work = await services.db.read(views.open_call_details, call_id)
+    work = await services.open_calls.get(call_id)
     if work is None:
         return False
     agent = services.registry.find(work.run.agent)

@@ -162,7 +162,7 @@ async def _claim(
 async def _found(
     services: Services, call_id: UUID, principal: Principal
 ) -> tuple[OpenCallDetails, Agent, Tool]:
-    work = await services.db.read(views.open_call_details, call_id)
+    work = await services.open_calls.get(call_id)
     agent = services.registry.find(work.run.agent) if work else None
     tool = agent.tool(work.call.tool) if agent and work else None
     if work is None or agent is None or tool is None or not may_execute(principal, tool):

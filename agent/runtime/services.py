@@ -22,6 +22,8 @@ from agent.runtime.model import Model
 from agent.runtime.policy_in_force import PolicyInForce
 from agent.runtime.user_code import UserCode
 from agent.store.outbox import Destination
+from agent.store.views import OpenCallDetails, open_call_details
+from agent.usecases.joint_reads import JointRead
 from signoff.values import Action, Person
 
 
@@ -92,6 +94,7 @@ class Services:
     user_code: UserCode = field(default_factory=UserCode, repr=False)
     look_up: LookUp = field(default=fail_lookup, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)
+    open_calls: JointRead[UUID, OpenCallDetails] = field(init=False, repr=False)
     concurrency: Concurrency = field(init=False, repr=False)
     known_grants: dict[UUID, Grant] = field(default_factory=dict, repr=False)
     """Approved grants never change; those that do not match are not read again."""
@@ -99,6 +102,9 @@ class Services:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
+        object.__setattr__(
+            self, "open_calls", JointRead(lambda call_ids: self.db.read(open_call_details, call_ids))
+        )
         object.__setattr__(self, "concurrency", Concurrency(self.db.wakeups.send, self.db.wakeups.announce))
 
     @property

@@ -284,8 +284,7 @@ async def test_only_the_requester_asks_again_after_an_expiry(database: Database)
     first = await requests.ask_again(database, asked.request_id, reviewer(ADA))
     assert first == await requests.ask_again(database, asked.request_id, reviewer(ADA))
     async with database.connection() as connection:
-        call = await views.open_call_details(connection, first)
-    assert call is not None
+        call = (await views.open_call_details(connection, [first]))[first]
     assert call.call.repeats == asked.call_id
     assert not call.call.blocking
 

@@ -142,7 +142,7 @@ async def test_every_reader_says_when_it_was_erased(database: Database, as_owner
         run = await views.run_view(connection, asked.run_id)
         messages = await views.messages(connection, asked.run_id)
         [call] = await views.calls(connection, asked.run_id)
-        work = await views.open_call_details(connection, asked.call_id)
+        work = (await views.open_call_details(connection, [asked.call_id])).get(asked.call_id)
     assert view is not None
     assert view.erased_at is not None
     assert {view.description, line.description, mine.description} == {TODAY}

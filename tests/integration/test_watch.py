@@ -14,7 +14,7 @@ from agent.domain.request import RequestStatus, Verdict
 from agent.domain.request_view import RequestView
 from agent.store import views
 from slackbot.web.http import watch
-from slackbot.web.http.context import RequestSnapshots
+from slackbot.web.http.context import request_snapshots
 from slackbot.web.http.watch import ChangeWatch
 from tests.integration import alone
 from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer
@@ -31,7 +31,7 @@ async def test_who_asks_at_the_same_moment_is_read_for_at_once(
 ) -> None:
     """Any number of simultaneous waiters cost one query, and each gets its own request."""
     asked = [await ask(database) for _ in range(3)]
-    snapshots = RequestSnapshots(database)
+    snapshots = request_snapshots(database)
     sent: list[Sequence[UUID]] = []
 
     async def counted(connection: AsyncConnection, ids: Sequence[UUID]) -> list[RequestView]:
@@ -48,7 +48,7 @@ async def test_who_asks_at_the_same_moment_is_read_for_at_once(
 async def test_one_who_hangs_up_is_not_all(database: Database) -> None:
     """Of two waiters for the same request one may leave: the other is informed."""
     asked = await ask(database)
-    snapshots = RequestSnapshots(database)
+    snapshots = request_snapshots(database)
     leaving, staying = (asyncio.create_task(snapshots.get(asked.request_id)) for _ in range(2))
     await asyncio.sleep(0)
     leaving.cancel()
@@ -114,7 +114,7 @@ async def test_who_listens_badly_undoes_no_decision(database: Database) -> None:
     listen_no_more()
     await decide(database, second)
     assert heard == [first.request_id]
-    view = await RequestSnapshots(database).get(first.request_id)
+    view = await request_snapshots(database).get(first.request_id)
     assert view is not None
     assert view.status is RequestStatus.REJECTED
 
@@ -135,7 +135,7 @@ async def test_a_decision_before_the_wait_is_told(database: Database) -> None:
 
 async def recorded(db: Database, asked: Asked) -> int:
     """How many things are on record about it now."""
-    view = await RequestSnapshots(db).get(asked.request_id)
+    view = await request_snapshots(db).get(asked.request_id)
     assert view is not None
     return view.recorded
 

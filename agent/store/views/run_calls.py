@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, and_, bindparam, case, select, text
+from sqlalchemy import ARRAY, Row, Uuid, and_, bindparam, case, func, select, text
 
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
@@ -111,14 +111,19 @@ async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tupl
     return tuple(_call(row) for row in rows)
 
 
-async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDetails | None:
-    """Return what a worker needs to advance a run's call, or None if it is unknown or a program's."""
-    found = await query(connection, _CALL, _RUN_OF_CALL, _AT_WORK, call=call_id)
-    if not all(found):
-        return None
-    ((row,), (run,), (more,)) = found
-    terms_stand = consent_terms.stand(more)
-    return row_as(OpenCallDetails, more, call=_call(row), run=run_of(run), terms_stand=terms_stand)
+async def open_call_details(connection: Connection, call_ids: Sequence[UUID]) -> dict[UUID, OpenCallDetails]:
+    """Return, by call, what a worker needs to advance runs' calls; nothing of unknown ones and of programs'."""
+    found = await query(connection, _CALLS_NAMED, _RUNS_OF_CALLS, _AT_WORK, calls=list(call_ids))
+    named, runs, more = ({row.id: row for row in rows} for rows in found)
+    details = {}
+    for call_id, at_work in more.items():
+        call = named.get(call_id)
+        run = runs.get(call.run_id) if call else None
+        if call is not None and run is not None:
+            stand = consent_terms.stand(at_work)
+            given = {"call": _call(call), "run": run_of(run), "terms_stand": stand}
+            details[call_id] = row_as(OpenCallDetails, at_work, **given)
+    return details
 
 
 async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
@@ -135,9 +140,9 @@ def _call(row: Row[Any]) -> CallView:
     )
 
 
-_RUN_OF_CALL = RUN_VIEW.where(
-    agent_run.c.id == select(tool_call.c.run_id).where(tool_call.c.id == bindparam("call")).scalar_subquery()
-)
+_ids = func.unnest(bindparam("calls", type_=ARRAY(Uuid)))
+_IS_NAMED = tool_call.c.id == func.any(func.array(select(_ids).scalar_subquery()))  # as `runs.NAMED`
+_RUNS_OF_CALLS = RUN_VIEW.where(agent_run.c.id.in_(select(tool_call.c.run_id).where(_IS_NAMED)))
 _request, _first_request = approval_request.alias("request"), approval_request.alias("first_request")
 _edit, _proposal = request_revision.alias("edit"), request_revision.alias("proposal")
 _proposed_action = (
@@ -172,10 +177,10 @@ _ASKED_BELOW = _CALL_VIEW.where(
     tool_call.c.state == CallState.ASKED,
     tool_call.c.run_id.in_(select(descendants(bindparam("run")).c.id)),
 ).order_by(tool_call.c.id)
-_CALL = _CALL_VIEW.where(tool_call.c.id == bindparam("call"))
+_CALLS_NAMED = _CALL_VIEW.where(_IS_NAMED)
 _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
-SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at IS NOT NULL AS announced,
+SELECT c.id, a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at IS NOT NULL AS announced,
        c.held, d.outcome IS NOT NULL AS decided, d.digest AS digest_decided, v.action AS action_decided,
        c.action AS action_judged,
        v.facts, v.facts_source, 0.0::float AS facts_age,
@@ -202,7 +207,7 @@ LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN rule ON rule.digest = r.rule_digest
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = coalesce(d.revision, r.revision)
-WHERE c.id = :call
+WHERE c.id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))
 """)
 
 

@@ -1,9 +1,9 @@
-"""What all routes share, with reads of requests in batches: many callers wake at the same moment."""
+"""What all routes share."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -11,13 +11,13 @@ from uuid import UUID
 
 from fastapi import Request
 
-from agent.database.background import start_task
 from agent.database.pools import Database
 from agent.domain.request_view import RequestView
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
 from agent.store import views
 from agent.usecases.calls import program_claims
+from agent.usecases.joint_reads import JointRead
 from agent.usecases.requests import Votes
 from agent.usecases.waves import Wave
 from slackbot.cards.command_names import DEFAULT_NAMES, CommandNames
@@ -34,41 +34,13 @@ MAX_EXCHANGES = 4
 """Sign-ins with Slack whose tokens are fetched at once."""
 
 
-class RequestSnapshots:
-    """Reads all requested ids with one query that starts after the last caller asked."""
+def request_snapshots(db: Database) -> JointRead[UUID, RequestView]:
+    """Return a joint read of requests, by id."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self._asked: dict[UUID, asyncio.Future[RequestView | None]] = {}
-        self._reading: set[asyncio.Task[None]] = set()
+    async def read(request_ids: Sequence[UUID]) -> dict[UUID, RequestView]:
+        return {view.id: view for view in await db.read(views.request_views, request_ids)}
 
-    async def get(self, request_id: UUID) -> RequestView | None:
-        """The state after this call; ``None``: no such request. Raises what reading raises."""
-        if not self._asked:
-            task = start_task(self._read(), "views")
-            self._reading.add(task)
-            task.add_done_callback(self._reading.discard)
-        future = self._asked.get(request_id)
-        if future is None:
-            future = self._asked[request_id] = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(future)  # one caller's disconnect must not cancel the others
-
-    async def _read(self) -> None:
-        """Starts after all callers woken with the first have asked."""
-        asked, self._asked = self._asked, {}
-        try:
-            found = {view.id: view for view in await self._db.read(views.request_views, list(asked))}
-        except Exception as error:  # each caller handles it
-            for future in asked.values():
-                future.set_exception(error)
-                future.exception()  # retrieved, in case every caller has disconnected
-            return
-        except BaseException:
-            for future in asked.values():
-                future.cancel()
-            raise
-        for request_id, future in asked.items():
-            future.set_result(found.get(request_id))
+    return JointRead(read)
 
 
 @dataclass(frozen=True)
@@ -104,8 +76,8 @@ class WebContext:
         return asyncio.Semaphore(MAX_EXCHANGES)
 
     @cached_property
-    def snapshots(self) -> RequestSnapshots:
-        return RequestSnapshots(self.db)
+    def snapshots(self) -> JointRead[UUID, RequestView]:
+        return request_snapshots(self.db)
 
     @cached_property
     def hand_overs(self) -> Wave[UUID, datetime | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import timedelta
 from typing import Any
@@ -23,6 +24,7 @@ from agent.usecases import requests, runs
 from signoff.values import Person
 from signoff_demo.sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration import alone
+from tests.statement_counter import counting
 
 ASKER = Person("T0TEST", "U0ASKER")
 
@@ -549,3 +551,14 @@ async def test_an_expired_request_can_be_asked_again(stage, delete, table) -> No
     await on.approve(again)
     assert table.done == [("a", 10)]
     assert (await on.run(run_id)).answer == "Now it is done."
+
+
+async def test_calls_that_are_looked_at_together_are_read_by_one_query(stage, delete) -> None:
+    """After an outage a worker finds thousands of calls: it reads as many at a time as it advances, not each alone."""
+    on = await stage(agent(delete))
+    on.model.script(proposing(*(("delete_records", {"table_name": f"t{n}"}) for n in range(5))))
+    calls = await on.calls(await on.go("cleaner", "tidy"))
+    assert [call.state for call in calls] == [CallState.ASKED] * 5
+    with counting() as counted:
+        await asyncio.gather(*(advance_call(on.services, call.id) for call in calls))
+    assert sum("AS retried_later" in each for each in counted.statements) == 1
