@@ -37,7 +37,7 @@ async def give_back(connection: AsyncConnection) -> None:
     if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
         await connection.invalidate()
     if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:
-        await connection.close()  # no round trip
+        await connection.close()  # asks the driver nothing, so nothing can be cancelled
         return
     returning = start_task(_roll_back(connection), "return of a connection")
     _returning.add(returning)
@@ -53,10 +53,11 @@ async def wait_for_returns() -> None:
 
 
 async def _roll_back(connection: AsyncConnection) -> None:
-    with suppress(exc.DBAPIError, psycopg.Error):  # its user may have been cancelled
-        if driver_of(connection).closed:  # SQLAlchemy does not see failures of driver statements
-            await connection.invalidate()
-        await connection.close()
+    try:
+        await driver_of(connection).rollback()
+    except psycopg.Error:  # lost, or broken by the end of its user
+        await connection.invalidate()
+    await connection.close()
 
 
 def watch(engine: AsyncEngine) -> None:

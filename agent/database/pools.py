@@ -191,10 +191,9 @@ class Database:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
         """All statements see what the first sees."""
-        connection = await self._checkout(self._reading, POOL_WAIT)
-        frozen = await connection.execution_options(isolation_level="REPEATABLE READ")
-        async with self._by_itself(frozen):
-            yield frozen
+        async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
+            await driver_of(connection).execute("BEGIN ISOLATION LEVEL REPEATABLE READ", prepare=False)
+            yield connection
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:
@@ -278,6 +277,8 @@ class Database:
             pool_timeout=wait,
             use_native_hstore=False,
             isolation_level="AUTOCOMMIT",  # a Transaction sends BEGIN and COMMIT itself
+            pool_reset_on_return=None,  # `give_back` rolls back what is open
+            skip_autocommit_rollback=True,
         )
         watch(engine)
         return engine

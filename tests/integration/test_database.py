@@ -41,6 +41,7 @@ pytestmark = pytest.mark.budgets
 SLACK = 0.2  # seconds that an idle machine may add to a budget
 INSERT = text("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', :channel)")
 NUMBER = text("SELECT CAST(:number AS int) AS number")
+SERVER = text("SELECT pg_backend_pid()")
 Owner = psycopg.Connection[Any]
 
 
@@ -464,3 +465,38 @@ def test_bad_address() -> None:
         Database("mysql://root:s3cret@db/shop")
     assert "s3cret" not in str(caught.value)
     assert module.__all__ == sorted(module.__all__)
+
+
+@pytest.mark.parametrize("kind", ["connection", "transaction", "decision_transaction", "snapshot"])
+async def test_whoever_is_cancelled_returns_the_connection(
+    database: Database, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver may let other tasks run at any of its calls: a user who ends there keeps no connection, and one who
+    ends while returning it does not close it.
+    """
+    servers: list[int] = []
+    last, yields = 0, 1
+
+    async def use() -> None:
+        async with getattr(database, kind)() as found:
+            servers.append((await found.execute(SERVER)).scalar_one())
+
+    async def ending(_seconds: float) -> None:
+        nonlocal yields
+        yields += 1
+        if yields == last:
+            task.cancel()
+        await asyncio.sleep(0)
+
+    await use()
+    monkeypatch.setattr(psycopg.waiting, "MAX_BUSY_TIME", -1.0)  # at each call
+    monkeypatch.setattr(psycopg.waiting, "sleep", ending)
+    while yields > last:
+        last, yields, known = last + 1, 0, len(servers)
+        task = asyncio.create_task(use())
+        await asyncio.gather(task, return_exceptions=True)
+        await liveness.wait_for_returns()
+        assert [each.in_use for each in database.pools()] == [0, 0, 0]
+        if kind in ("connection", "snapshot") and len(servers) > known:
+            await use()
+            assert len(set(servers[known:])) == 1
