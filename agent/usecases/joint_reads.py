@@ -6,7 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
+import structlog
+
 from agent.database.background import start_task
+from agent.database.errors import DatabaseUnavailable
+
+log = structlog.get_logger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 Found = TypeVar("Found")
@@ -35,15 +40,25 @@ class JointRead(Generic[Key, Found]):
         """Starts after all callers woken with the first have asked."""
         asked, self._asked = self._asked, {}
         try:
-            found = await self._read_all(list(asked))
-        except Exception as error:  # each caller handles it
-            for future in asked.values():
-                future.set_exception(error)
-                future.exception()  # retrieved, in case every caller is gone
-            return
+            await self._answer(asked)
         except BaseException:
             for future in asked.values():
                 future.cancel()
             raise
-        for key, future in asked.items():
-            future.set_result(found.get(key))
+
+    async def _answer(self, asked: Mapping[Key, asyncio.Future[Found | None]]) -> None:
+        """What cannot be read fails alone: its callers come back, and others would fail with it each time."""
+        try:
+            found = await self._read_all(list(asked))
+        except Exception as error:  # each caller handles it
+            if len(asked) == 1 or isinstance(error, DatabaseUnavailable):
+                for future in asked.values():
+                    future.set_exception(error)
+                    future.exception()  # retrieved, in case every caller is gone
+                return
+            log.warning("read one by one", action="read.repeated", keys=len(asked), error=type(error).__name__)
+            for key, future in asked.items():
+                await self._answer({key: future})
+        else:
+            for key, future in asked.items():
+                future.set_result(found.get(key))
