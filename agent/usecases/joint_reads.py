@@ -56,7 +56,9 @@ class JointRead(Generic[Key, Found]):
                     future.set_exception(error)
                     future.exception()  # retrieved, in case every caller is gone
                 return
-            log.warning("read one by one", action="read.repeated", keys=len(asked), error=type(error).__name__)
+            log.warning(
+                "read one by one", action="read.repeated", keys=len(asked), error=type(error).__name__
+            )
             for key, future in asked.items():
                 await self._answer({key: future})
         else:
