@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from itertools import islice
 from typing import Generic, TypeVar
-
-import structlog
 
 from agent.database.background import start_task
 from agent.database.errors import DatabaseUnavailable
-
-log = structlog.get_logger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 Found = TypeVar("Found")
@@ -23,14 +20,11 @@ class JointRead(Generic[Key, Found]):
     def __init__(self, read: Callable[[list[Key]], Awaitable[Mapping[Key, Found]]]) -> None:
         self._read_all = read
         self._asked: dict[Key, asyncio.Future[Found | None]] = {}
-        self._reading: set[asyncio.Task[None]] = set()
 
     async def get(self, key: Key) -> Found | None:
         """The state after this call; ``None``: there is nothing of this key. Raises what reading raises."""
         if not self._asked:
-            task = start_task(self._read(), "joint read")
-            self._reading.add(task)
-            task.add_done_callback(self._reading.discard)
+            _ = start_task(self._read(), "joint read")
         future = self._asked.get(key)
         if future is None:
             future = self._asked[key] = asyncio.get_running_loop().create_future()
@@ -51,16 +45,14 @@ class JointRead(Generic[Key, Found]):
         try:
             found = await self._read_all(list(asked))
         except Exception as error:  # each caller handles it
-            if len(asked) == 1 or isinstance(error, DatabaseUnavailable):
-                for future in asked.values():
-                    future.set_exception(error)
-                    future.exception()  # retrieved, in case every caller is gone
+            if len(asked) > 1 and not isinstance(error, DatabaseUnavailable):
+                half = len(asked) // 2
+                for part in (islice(asked.items(), half), islice(asked.items(), half, None)):
+                    await self._answer(dict(part))
                 return
-            log.warning(
-                "read one by one", action="read.repeated", keys=len(asked), error=type(error).__name__
-            )
-            for key, future in asked.items():
-                await self._answer({key: future})
+            for future in asked.values():
+                future.set_exception(error)
+                future.exception()  # retrieved, in case every caller is gone
         else:
             for key, future in asked.items():
                 future.set_result(found.get(key))

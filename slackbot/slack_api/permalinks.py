@@ -73,11 +73,9 @@ class Permalinks:
         try:
             async with self._room, asyncio.timeout(5.0):
                 answer = await self._client.chat_getPermalink(channel=channel_id, message_ts=ts)
-        except SlackRefused as refused:
-            if refused.code == DELETED:
+        except (SlackError, TimeoutError) as error:
+            if isinstance(error, SlackRefused) and error.code == DELETED:
                 self._keep(message, None)
-        except (SlackError, TimeoutError):
-            return
         else:
             if isinstance(link := answer.get("permalink"), str):
                 self._keep(message, link)

@@ -497,6 +497,8 @@ async def test_a_place_that_stands_is_found_without_a_write(database: Database) 
     first, second = await ask(database), await ask(database)
     kept = await requests.create_place(database, first.request_id, "home", GRACE)
     with counting() as counted:
+        assert await requests.create_places(database, [], "home", GRACE) == {}
+        assert not counted.statements
         await requests.create_places(database, [first.request_id], "home", GRACE)
         assert counted.transactions == 0
         found = await requests.create_places(database, [first.request_id, second.request_id], "home", GRACE)

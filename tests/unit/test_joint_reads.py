@@ -14,7 +14,11 @@ from agent.usecases.joint_reads import JointRead
 async def test_what_cannot_be_read_fails_alone() -> None:
     """An entry that nobody can read, as one of a later release, keeps no other caller from reading his own."""
 
+    reads = 0
+
     async def read(keys: list[int]) -> Mapping[int, str]:
+        nonlocal reads
+        reads += 1
         if 2 in keys:
             raise ValueError("an unknown state")
         return {key: f"number {key}" for key in keys if key != 3}
@@ -25,6 +29,9 @@ async def test_what_cannot_be_read_fails_alone() -> None:
     failed = [isinstance(each, ValueError) for each in found]
     assert failed == [key == 2 for key in keys]
     assert [found[0], *found[2:4]] == ["number 1", None, "number 4"]
+    reads = 0
+    await asyncio.gather(*(joint.get(key) for key in range(1_000)), return_exceptions=True)
+    assert reads <= 21  # halves, not one by one
 
 
 async def test_a_database_that_is_away_is_asked_once() -> None:

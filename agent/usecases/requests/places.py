@@ -58,6 +58,8 @@ async def create_places(
     db: Database, request_ids: Sequence[UUID], surface: OwnSurface, person: Person
 ) -> dict[UUID, str]:
     """Nonces by request id; existing places keep theirs."""
+    if not request_ids:
+        return {}
     found = await db.read(stored.personal, request_ids, surface, person)
     if new := [each for each in request_ids if each not in found]:
         async with db.transaction() as tx:
